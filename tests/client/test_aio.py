@@ -170,6 +170,36 @@ def test_a_cancelled_receive_takes_nothing(server: Serving, path: str) -> None:
     run(server, work)
 
 
+def test_a_consumer_goes_on_after_its_call_was_cancelled(server: Serving, path: str) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue = await manager.create_queue(path)
+        async with queue.consume(prefetch=True) as consumer:
+            for body in (b"1", b"2"):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await consumer.next()
+                await queue.send(body)
+                message = await consumer.next()
+                assert message is not None
+                assert message.body == body
+
+    run(server, work)
+
+
+def test_a_consumer_that_another_task_closes_waits_no_longer(server: Serving, path: str) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue = await manager.create_queue(path)
+        consumer = queue.consume()
+        waits = asyncio.create_task(consumer.next())
+        while not (await queue.properties()).waiting_readers:
+            pass
+        await consumer.close()
+        async with asyncio.timeout(30):
+            assert await waits is None
+
+    run(server, work)
+
+
 def test_a_message_that_is_being_ended_is_returned_in_spite_of_a_cancellation(
     server: Serving, path: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,13 +11,16 @@ from hypothesis import strategies as st
 from posthouse.client import operations as ops
 from posthouse.client.consumer import END_AFTER_S, SMALL_BATCH, Browsing, Consuming
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
+from posthouse.client.operations import Operation
 from posthouse.client.packets import Options
-from posthouse.client.requests import QueueHandle
+from posthouse.client.requests import EndRequest, QueueHandle, Request
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import MessageNotFound, QueueNotAvailable
+from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 from tests.client.pair import CUTS, ORDERS, Pair
 
 DURABLE = Options(recoverable=True)
+T = TypeVar("T")
 
 
 def filled(count: int, cuts: dict[int, str] | None = None) -> Pair:
@@ -92,6 +97,14 @@ def test_no_more_than_three_batches_are_locked_ahead() -> None:
         assert not_ended <= 3 * 4 + 1  # and the one in hand
     pair.run(consuming.close())
     assert pair.rig.queue("orders").locked == 0
+
+
+def test_batches_that_take_several_turns_come_in_order() -> None:
+    batch = RECEIVED_AT_ONCE + 100
+    pair = filled(4 * batch)
+    consuming = consumer(pair, batch=batch, prefetch=True)
+    found = [take(pair, consuming) for _ in range(4 * batch)]
+    assert found == [b"%d" % number for number in range(4 * batch)]
 
 
 def test_a_batch_that_was_not_full_is_followed_by_one() -> None:
@@ -213,6 +226,69 @@ def test_breaks_repeat_messages_at_most_and_lose_none(
     if not cuts:
         assert len(seen) == 12
     pair.rig.check_books()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from(["unsent", "unanswered", "answered", "not"]), max_size=20),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_after_calls_that_were_cancelled_messages_come_once_and_in_order(
+    stages: list[str], batch: int, prefetch: bool
+) -> None:
+    """What a cancelled call was waiting for goes back, and with it what was asked for after it."""
+    pair = filled(12)
+    consuming = consumer(pair, batch=batch, prefetch=prefetch)
+    tried = [cancelled(pair, consuming, stage) for stage in stages]
+    found = [body for body in tried if body is not None]
+    while (body := take(pair, consuming)) is not None:
+        found.append(body)
+    assert found == [b"%d" % number for number in range(12)]
+    pair.run(consuming.close())
+    assert pair.bodies(ORDERS) == []
+    assert pair.rig.queue("orders").locked == 0
+    pair.rig.check_books()
+
+
+def cancelled(pair: Pair, consuming: Consuming, stage: str) -> bytes | None:
+    """A call that is cancelled if it waits for a read, before or after that is answered."""
+    operation = consuming.next()
+    try:
+        while isinstance(request := next(operation), EndRequest):
+            pair.finish(request)
+    except StopIteration as end:
+        return None if end.value is None else bytes(end.value.body)
+    assert request is not None
+    if stage == "not":
+        message = pair.run(going_on(request, operation))
+        return None if message is None else bytes(message.body)
+    if stage != "unsent":
+        pair.session.receive(b"".join(pair.core.take_outgoing()))
+        pair.rig.desk.settle()
+    if stage == "answered":
+        pair.hear()
+    pair.core.abandon(request)
+    operation.close()
+    return None
+
+
+def going_on(request: Request, operation: Operation[T]) -> Operation[T]:
+    """An operation that waits for a request already."""
+    yield request
+    return (yield from operation)
+
+
+def test_a_consumer_that_is_closed_while_it_waits_has_no_more_messages() -> None:
+    pair = filled(0)
+    consuming = consumer(pair, timeout=None, prefetch=True)
+    operation = consuming.next()
+    request = next(operation)
+    assert request is not None
+    pair.run(consuming.close())
+    assert pair.run(going_on(request, operation)) is None
+    assert take(pair, consuming) is None
+    assert not pair.rig.queue("orders").waiters
 
 
 def test_messages_of_a_broken_connection_are_not_handed_out() -> None:

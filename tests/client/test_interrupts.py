@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import inspect
+import socket
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import pytest
 
 import posthouse
+from posthouse.client.address import resolve
 from posthouse.client.core import UNANSWERED_MAX
+from posthouse.client.session_socket import SocketLink
 from tests.client.serving import Serving
 
 PLACES = "/posthouse/", "threading.py", "socket.py", "selectors.py"
@@ -195,6 +199,35 @@ def test_after_a_write_that_ctrl_c_cut_off_nothing_is_written_to_the_connection(
             assert manager._channel.core.generation == generation + 1
         bodies = [message.body for message in queue.receive_many(2, timeout=5)]
         assert bodies == [b"_write_begun", b"_rest_begun"]
+
+
+class ReaderFirst:
+    """A lock that the thread that reads gets first each time, and writes what is left."""
+
+    def __init__(self, link: Any) -> None:
+        self._link, self._lock = link, link._lock
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._link._write_rest(self._link._socket)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_write_that_waits_for_the_thread_that_reads_is_not_one_that_was_cut_off(
+    tmp_path: Path,
+) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        link: Any = SocketLink(resolve(tmp_path, None, None, None))
+        link._socket = near
+        link._left.append(memoryview(b"the rest of one frame, "))
+        link._lock = ReaderFirst(link)
+        link.write([b"the next frame"])
+        assert far.recv(100) == b"the rest of one frame, the next frame"
+        link.close()
 
 
 def test_other_threads_go_on_after_ctrl_c(server: Serving, path: str) -> None:

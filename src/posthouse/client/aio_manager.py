@@ -472,7 +472,10 @@ class Consumer:
         self._consuming = consuming
 
     async def next(self) -> Message | None:
-        """The next message; None when none came in time. The one before is done."""
+        """The next message; None when none came in time, or when the consumer is closed.
+
+        The one before is done.
+        """
         message = self._consuming.at_hand()
         return message or await self._channel.run(self._consuming.next())
 

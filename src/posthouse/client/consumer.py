@@ -24,6 +24,7 @@ from posthouse.client.requests import (
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 
 END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
 ENDS_MAX: Final = 16  # under way
@@ -94,7 +95,7 @@ class Consuming:
         return message
 
     def next(self) -> Operation[Message | None]:
-        """The next message; None: there was none in time."""
+        """The next message; None: there was none in time, or the consumer is closed."""
         self._put_down()
         if self._have_gone_back:
             self._ready.clear()
@@ -107,7 +108,7 @@ class Consuming:
         if len(self._ready) <= self._least:
             self._ask_ahead(len(self._ready))
         yield from self._settle(ENDS_MAX)
-        return self._hand_out()
+        return None if self.closed else self._hand_out()
 
     def done(self) -> Operation[None]:
         """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
@@ -152,6 +153,7 @@ class Consuming:
 
         A second batch is under way only while small ones come full: the queue manager reads it
         while the first one travels. On a queue that is nearly empty it would only wait beside it.
+        It would come between the parts of one that takes several turns.
         """
         while self._enough and at_hand <= self._wanted_below():
             self._ask()
@@ -179,16 +181,23 @@ class Consuming:
 
     def _fetch(self) -> Operation[bool]:
         begun = self._core.clock()
-        while True:
+        while not self.closed:
             if self._looked_up and (yield from self._all_ended()):
                 return False
             ahead = bool(self._asked)
             if not ahead:
                 self._ask(self._core.clock() - begun)
             request = self._asked[0]
+            if request.abandoned:  # a call that waited for it was cancelled: its messages go back
+                for later in self._asked:
+                    self._core.abandon(later)  # and with them those that come after them
             yield request
+            if self.closed:  # by another thread or task
+                break
             self._asked.popleft()
             self._goes_on = False
+            if request.abandoned and (request.error is not None or not self._at_once):
+                continue
             try:
                 delivered = request.result()
             except (IoTimeout, ServerUnreachable) as error:
@@ -201,13 +210,14 @@ class Consuming:
                     return False
                 continue  # what a broken connection gave back may be there by now
             if request.generation == self._core.generation or self._at_once:
-                if len(delivered) == self._batch and not self._at_once:
+                if len(delivered) == self._batch <= RECEIVED_AT_ONCE and not self._at_once:
                     self._goes_on = len(delivered[-1].packet) * self._batch <= SMALL_BATCH
                 self._locked_in = request.generation
                 self._looked_up = self._lookup_id is not None
                 self._ask_ahead(len(delivered))  # it is on its way while these are made ready
                 self._ready.extend(map(Message, delivered, repeat(self._handle.name)))
                 return True
+        return False
 
     def _end_finished(self) -> None:
         self._ended_at = self._core.clock()

@@ -280,7 +280,6 @@ class SessionCore:
         if request.done:
             self._return_unseen(request)
             return
-        request.on_done = ()
         if request.takes and request.transaction is not None:
             request.transaction.abandoned.append(request)
         if not isinstance(request, ReadRequest):

@@ -123,8 +123,8 @@ class SocketLink:
         connection = self._socket
         if self._write_begun:
             raise _cut_off()
-        self._write_begun = True
         if len(data) == 1 and self._plain and not self._left and connection is not None:
+            self._write_begun = True
             whole = data[0]  # where nothing is left no other thread writes: no lock
             try:
                 sent = connection.send(whole)
@@ -135,6 +135,7 @@ class SocketLink:
                 return
             data = [whole[sent:]]
         with self._lock:
+            self._write_begun = True  # or the thread that reads would take this for a cut
             connection = self._socket
             if connection is not None:
                 waiting = bool(self._left)

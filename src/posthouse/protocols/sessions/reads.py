@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from posthouse.engine.ledger.effects import Read, Reads
 from posthouse.engine.ledger.row_columns import ARRIVED_WORD, CLASS_WORD
@@ -33,11 +33,10 @@ from posthouse.wire.frames.message_columns import (
     encode_message_columns,
     encode_message_lists,
 )
+from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 
 if TYPE_CHECKING:
     from posthouse.protocols.sessions.protocol import ClientSession
-
-RECEIVED_AT_ONCE: Final = 1_000  # messages in one turn; a receive of more goes on in the next
 
 
 def encode_reads(request: int, answer: Answer) -> list[bytes]:

@@ -15,6 +15,7 @@ VERSION: Final = 1
 REVISION: Final = 2  # what WELCOME states: 2 takes OWN_TRANSACTION and handles from `early_handle`
 
 OWN_TRANSACTION: Final = 0xFFFFFFFF  # in a SEND: its messages are a transaction of their own
+RECEIVED_AT_ONCE: Final = 1_000  # messages in one turn; a RECEIVE of more goes on in the next
 _EARLY: Final = 0x80000000
 
 
