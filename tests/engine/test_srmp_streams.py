@@ -590,6 +590,29 @@ def test_what_a_deleted_queue_accepted_is_not_refused_when_it_comes_again(rig: W
     rig.check_books()
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+def test_a_sender_that_has_moved_is_told_what_a_deleted_queue_accepted(
+    rig: WebRig, again: bool
+) -> None:
+    messages = [rig.streamed(number, dead_letter=True) for number in (1, 2)]
+    assert rig.post(*messages) == [200, 200]
+    rig.delete("streamed")
+    if again:
+        rig.restart()
+    moved, there = Peer(b"", "192.0.2.99"), RECEIPTS_NAME.replace(FAR, "192.0.2.99")
+    assert rig.post(messages[1], body=b"of a stranger", peer=moved) == [400]
+    rig.advance(1)
+    assert rig.receipts(there) == []
+    for _ in range(2):  # a receipt that was lost is sent once more
+        assert rig.post(*messages, peer=moved) == [200, 200]
+        rig.advance(1)
+        found = rig.receipts(there)
+        assert [one.last_ordinal for one in found if not one.final] == [2]
+        assert sorted(one.last_ordinal for one in found if one.final) == [1, 2]
+        rig.collect(there)
+    rig.check_books()
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/6")
 def test_a_stream_is_the_same_however_its_url_is_written(rig: WebRig) -> None:
     spellings = [STREAMED, STREAMED.upper(), STREAMED.replace("streamed", "%73treame%64")]

@@ -132,3 +132,34 @@ def test_any_bytes_are_taken(data: bytes, front: bytes) -> None:
     trace_headers(extension)
     made = with_trace(extension, TRACE)
     assert made is None or trace_headers(made) == TRACE
+
+
+_ENTRY = b"<HeaderInfo><Key>%b</Key><Value>%b</Value></HeaderInfo>"
+_CONTEXT = _ENTRY % (b"traceparent", PARENT.encode())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"<a/>" * 1_000,
+        b"<!-- --><HeaderInfo/>" * 1_000,
+        _ENTRY % (b"text", b"&#65;" * 5_000),
+        _ENTRY % (b"text", b"&#1;" * 5_000),
+        _ENTRY % (b"text", b"\n" * 5_000),
+        b"<a>" * 20 + b"</a>" * 20 + b"<a/>" * 1_000,
+    ],
+)
+def test_what_takes_long_to_read_has_no_context(more: bytes) -> None:
+    """Senders choose it, and it is read on the loop for a span."""
+    whole = b"<ArrayOfHeaderInfo>%b</ArrayOfHeaderInfo>"
+    assert context_in(whole % _CONTEXT) is not None
+    assert context_in(whole % (_CONTEXT + more)) is None
+
+
+def test_the_headers_of_a_failed_message_are_read_however_long_its_stack_trace() -> None:
+    lines = b"   at Shop.Orders.Handle[T](T&amp; order) in C:\\Shop\\Orders.cs:line 7&#xD;\n" * 700
+    headers = [_ENTRY % (b"NServiceBus.Header%d" % number, b"x") for number in range(60)]
+    trace = _ENTRY % (b"NServiceBus.ExceptionInfo.StackTrace", lines)
+    extension = b"<ArrayOfHeaderInfo>%b</ArrayOfHeaderInfo>" % b"".join([*headers, trace, _CONTEXT])
+    assert len(extension) > 50_000
+    assert context_in(extension) is not None

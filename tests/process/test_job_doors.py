@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 import posthouse
 from posthouse.client.ncp.calls import NcpCalls
+from posthouse.model.errors import QueueError
 from posthouse.qms import Door
 from posthouse.qms.sessions import SessionDoor
+from tests.process.ncp_house import NcpHouse
 from tests.process.serving import Serving
 from tests.qms import walk
 
@@ -57,3 +60,20 @@ def session(manager: posthouse.QueueManagerClient, name: str, type: int) -> Door
 def test_the_steps_of_the_document_work_over_every_door(enter: Callable[[str, int], Door]) -> None:
     for heading in walk.HEADINGS:
         heading(enter)
+
+
+def test_refused_logins_over_ncp_are_in_the_audit_log(tmp_path: Path) -> None:
+    """Also those that are turned away without a look at the password."""
+    with ExitStack() as running:
+        house = NcpHouse(tmp_path, running)
+        calls = running.enter_context(closing(house.client()))
+        for _ in range(7):
+            with pytest.raises(QueueError):
+                calls.login("ALICE", 1, "wrong")
+        house.serving.stop()  # writes those that were only counted
+    lines = (house.home / "audit/audit-sign-ins.log").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert [one["object"].get("door") for one in entries] == ["ncp"] * 5 + [None]
+    assert sum(one["result"].get("more", 1) for one in entries) == 7
+    assert {one["error"] for one in entries[:5]} == {"wrong password"}
+    assert {one["user"] for one in entries[:5]} == {"ALICE"}

@@ -25,7 +25,9 @@ from posthouse.model.trace_context import (
 )
 
 _SIZE_MAX: Final = 1 << 16  # longer extensions are not looked into
-_LIMITS: Final = Limits()
+# Senders choose what is in an extension, and some of it is read where all wait: applications have
+# some 30 headers, stack traces in them some 500 lines.
+_LIMITS: Final = Limits(depth=16, elements=1_000, attributes=100, lines=4_000)
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n\0"
 # Where a context may be, the first that is there counts: W3C, Rebus.Diagnostics, MassTransit.

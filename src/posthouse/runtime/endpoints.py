@@ -56,7 +56,8 @@ def standard_doors(service: Service) -> list[DoorAddress]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
     audit = _audit_log(service)
-    node, reads, ncp = binary_node(service), remote_read_node(service, audit), ncp_node(service)
+    node, reads = binary_node(service), remote_read_node(service, audit)
+    ncp = ncp_node(service, audit)
     srmp, pgm = srmp_node(service), pgm_node(service)
     for protocol in [each.protocol for each in (node, srmp, pgm) if each is not None]:
         _tell_active(service, protocol.active)
@@ -208,11 +209,12 @@ def remote_read_doors(service: Service, node: RemoteReadNode) -> list[DoorAddres
     return places
 
 
-def ncp_node(service: Service) -> NcpNode | None:
+def ncp_node(service: Service, audit: AuditTrail | None = None) -> NcpNode | None:
     """NetWare queue services."""
     section = service.settings.ncp
     if not section.enabled or service.settings.queue_manager.hardened:
         return None
+    service.desk.manager.bindery.report_refusals(_login_writer(service, audit, "ncp"))
     return NcpNode(
         service.desk,
         section,
@@ -329,14 +331,16 @@ def make_admin(
 
 
 def _audit_log(service: Service) -> AuditLog:
-    """The log of what operators do; the process ends when it is written."""
+    """The log of what operators do; the process ends when it is written, counts included."""
 
     def tell(event: str, details: dict[str, object]) -> None:
         (service.log.warning if event in _AUDIT_TROUBLE else service.log.info)(event, **details)
 
     settings = service.settings.audit
     loop = asyncio.get_running_loop()
-    return AuditLog(service.home / settings.file, settings, loop.call_soon_threadsafe, tell)
+    audit = AuditLog(service.home / settings.file, settings, loop.call_soon_threadsafe, tell)
+    service.at_end.append(audit.close)
+    return audit
 
 
 def _backup_of(service: Service) -> Callable[[str], Awaitable[object]]:

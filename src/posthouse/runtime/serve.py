@@ -134,6 +134,7 @@ class Service(NamedTuple):
     log: Log
     memory: MemoryAccount
     room: Room
+    at_end: list[Callable[[], None]]  # what blocks for a moment, once all doors are closed
     directory: FollowedDirectory | None = None
 
     def connections(self) -> Connections:
@@ -319,6 +320,7 @@ class Server:
         self._directory: FollowedDirectory | None = None
         self._damage_told = False
         self._addresses: AddressWatch | None = None
+        self._at_end: list[Callable[[], None]] = []
 
     async def serve(self, doors: Doors) -> Outcome:
         """Starts the doors, waits for the end, and stops everything in order."""
@@ -371,6 +373,7 @@ class Server:
             log=self.log,
             memory=self.memory,
             room=self.room,
+            at_end=self._at_end,
             directory=self._directory,
         )
 
@@ -569,6 +572,8 @@ class Server:
         if self._directory is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._directory.close)
         await self.desk.stop()
+        for call in self._at_end:
+            await asyncio.to_thread(call)
         self.log.info("stopped")
 
 

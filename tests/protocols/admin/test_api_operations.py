@@ -321,7 +321,7 @@ def test_they_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert [one["id"] for one in listed] == [5, 4, 3]
         await fill(rig, 1)
         monkeypatch.setattr(OperationRun, "_step", after_step(hang))
-        for _ in range(operation_runs.RUNNING_MAX):
+        for _ in range(operation_runs.RUNNING_MAX // 2):
             await begin(rig, "delete")
             await fill(rig, 1)
         refused = await rig.post(OPERATIONS, {"act": "delete", "queue": ORDERS})
@@ -330,6 +330,44 @@ def test_they_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert (await rig.ask("DELETE", f"{OPERATIONS}/{running}")).status == 409
 
     with_api(tmp_path, work)
+
+
+def test_one_user_holds_half_of_the_places_and_two_others_find_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(run: OperationRun) -> Steps[None]:
+        yield Outside(lambda resume: None)
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        await fill(rig, 1)
+        monkeypatch.setattr(OperationRun, "_step", after_step(hang))
+        statuses = list[list[int]]()
+        for name in ("ann", "bob", "carol", "dave"):
+            token = await rig.user(name, role=Role.OPERATE)
+            await rig.post(f"{at()}/access/grant", {"who": name, "rights": ["receive"]})
+            body = {"act": "delete", "queue": ORDERS}
+            replies = [await rig.post(OPERATIONS, body, token=token) for _ in range(4)]
+            statuses.append([reply.status for reply in replies])
+        two, one, none = [201] * 2 + [507] * 2, [201] + [507] * 3, [507] * 4
+        assert statuses == [two, one, one, none]
+
+    with_api(tmp_path, work)
+
+
+def test_the_number_of_the_newest_is_not_given_again_after_a_restart(tmp_path: Path) -> None:
+    numbers = list[int]()
+
+    async def work(rig: ApiRig) -> None:
+        if not numbers:
+            await both(rig)
+        numbers.append(await begin(rig, "delete"))
+        await ended(rig, numbers[-1])
+        assert (await rig.ask("DELETE", f"{OPERATIONS}/{numbers[-1]}")).status == 200
+
+    for _ in range(3):
+        with_api(tmp_path, work)
+    assert numbers == [1, 2, 3]
 
 
 def test_operations_of_one_user_do_not_push_out_those_of_others(

@@ -117,8 +117,11 @@ def test_guessing_has_to_wait_known_name_or_not_and_others_do_not(
     now = [0]
     monkeypatch.setattr(passwords, "FAILURES_PER_NETWORK", 13)
 
+    told = list[tuple[str, str, str]]()
+
     async def work(rig: ApiRig) -> None:
         rig.admin.passwords._now_ms = lambda: now[0]
+        rig.admin.passwords._told = lambda *one: told.append(one)
         await add(rig, "dave")
         await add(rig, "erin")
         for user in ("dave", "nobody"):
@@ -126,6 +129,11 @@ def test_guessing_has_to_wait_known_name_or_not_and_others_do_not(
             late = await rig.get("/api/v1/status", token=None, headers=basic(user, SECRET))
             assert (late.status, late.headers["Retry-After"]) == (429, "1")
             assert "Wait 1 s" in late.json["error"]["remedy"]
+            turned_away = "not looked at: too many logins from this address have failed"
+            assert told[-2:] == [
+                (user, "127.0.0.1", "wrong user name or password"),
+                (user, "127.0.0.1", turned_away),
+            ]
         assert await status(rig, "erin", SECRET) == 200
         assert (await rig.get("/api/v1/status")).status == 200  # tokens are not guessed
         now[0] = 1_000

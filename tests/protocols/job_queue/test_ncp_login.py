@@ -186,3 +186,25 @@ def test_a_role_below_operate_cannot_log_in(rig: NcpRig, role: Role) -> None:
         refused(0xDC, client.login, "ALICE", password=PASSWORD)
         refused(0xDC, answered, client, key_of(client))
         assert line_of(client).station.object_id == 0
+
+
+def test_every_refused_login_is_told_for_the_audit_log(rig: NcpRig) -> None:
+    """Those that are not looked at, too, and one line for each."""
+    told = list[tuple[str, str, str]]()
+    rig.user("ALICE")
+    rig.manager.bindery.report_refusals(lambda *one: told.append(one))
+    client = rig.client()
+    key_of(client)
+    nobody = calls.KeyedObject(bytes(8), NWOT_USER, "NOBODY")
+    refused(0xFC, client.link.request, calls.KEYED_LOGIN, nobody)
+    refused(0xDC, client.login, SUPERVISOR, password="x")
+    for _ in range(5):
+        refused(0xFF, client.login, "ALICE", password="WRONG")
+    refused(0xC5, client.login, "ALICE", password=PASSWORD)
+    wrong = [("ALICE", ADDRESS, "wrong password")] * 5
+    assert told == [
+        ("NOBODY", ADDRESS, "unknown object"),
+        (SUPERVISOR, ADDRESS, "disabled or without a password"),
+        *wrong,
+        ("ALICE", ADDRESS, "too many wrong passwords: not looked at"),
+    ]

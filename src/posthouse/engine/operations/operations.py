@@ -26,6 +26,7 @@ from posthouse.security.accounts import user_key
 KEPT_MAX: Final = 200  # operations that have ended; older ones are forgotten
 OPERATIONS_MAX: Final = 1_000
 _KEY: Final = struct.Struct("<cI")
+_LAST_NUMBER: Final = _KEY.pack(b"n", 0)
 Made = Callable[[Change], None]
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
 
@@ -105,8 +106,10 @@ class Operations:
             self._last_number = max(self._last_number, number)
             if kind == b"d":
                 definitions.append(msgspec.msgpack.decode(value, type=OperationDefinition))
-            else:
+            elif kind == b"p":
                 progress[number] = msgspec.msgpack.decode(value, type=OperationProgress)
+            else:  # the newest that was forgotten
+                self._last_number = max(self._last_number, msgspec.msgpack.decode(value, type=int))
         for one in definitions:
             self._operations[one.number] = Operation(
                 one, progress.get(one.number, OperationProgress())
@@ -210,6 +213,9 @@ class Operations:
         del self._operations[operation.number]
         for kind in (b"d", b"p"):
             self.core.define(TABLE_OPERATION, _KEY.pack(kind, operation.number), None, change)
+        if operation.number == self._last_number:  # it is not given again
+            value = msgspec.msgpack.encode(self._last_number)
+            self.core.define(TABLE_OPERATION, _LAST_NUMBER, value, change)
 
     def _define_progress(self, operation: Operation, change: Change) -> None:
         operation.progress.changed = self.core.utc

@@ -84,19 +84,20 @@ def _document(data: bytes, usable: bool, limits: Limits) -> Element:
     cuts = [empty.end()] if empty else list(dict.fromkeys((ends[-1], ends[0]))) if ends else [None]
     for cut in cuts[:-1]:
         try:
-            return parse(_with_stand_ins(data[:cut], usable), limits)
+            return parse(_with_stand_ins(data[:cut], usable, limits), limits)
         except FormatError:
             continue
-    return parse(_with_stand_ins(data[: cuts[-1]], usable), limits)
+    return parse(_with_stand_ins(data[: cuts[-1]], usable, limits), limits)
 
 
-def _with_stand_ins(data: bytes, usable: bool) -> bytes:
+def _with_stand_ins(data: bytes, usable: bool, limits: Limits) -> bytes:
     """References to characters that XML forbids, as characters that it allows."""
     count = data.count(b"&#")
     if not count:
         return data
-    if count > _REFERENCES_MAX:
-        raise FormatError(f"more than {_REFERENCES_MAX} references to characters")
+    most = min(_REFERENCES_MAX, limits.lines)
+    if count > most:
+        raise FormatError(f"more than {most} references to characters")
     return _REFERENCE.sub(lambda found: _stand_in(found, usable), data)
 
 

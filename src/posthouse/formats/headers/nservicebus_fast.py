@@ -20,11 +20,11 @@ _HEAD: Final = re.compile(
     rf"<ArrayOfHeaderInfo(?:{_XSI}{_XSD}|{_XSD}{_XSI})?>\s*+",
     re.ASCII,
 )
-# One entry, with its key and its value; the end; else one character that should not be there.
+# One entry, with its key and its value; the end; else all from what should not be there.
 _ENTRY: Final = re.compile(
     r"<HeaderInfo>\s*+<Key>([^<]++)</Key>\s*+<Value(?:>([^<]*+)</Value>| ?/>)\s*+</HeaderInfo>\s*+"
-    r"|</ArrayOfHeaderInfo>\s*+\Z|([^\0])",
-    re.ASCII,
+    r"|</ArrayOfHeaderInfo>\s*+\Z|(.++)",
+    re.ASCII | re.DOTALL,
 )
 _REFERENCE: Final = re.compile("&(amp|lt|gt|quot|apos);|&")
 _CHARACTERS: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
@@ -38,7 +38,7 @@ class _NotPlain(Exception):
 
 def plain_headers(data: bytes, limits: Limits) -> dict[str, str | None] | None:
     """The headers, None where they are not in the usual shape."""
-    if len(data) > min(_SIZE_MAX, limits.elements, limits.lines):
+    if len(data) > _SIZE_MAX or not _is_within(data, limits):
         return None
     if len(data.translate(None, _FORBIDDEN)) != len(data) or any(odd in data for odd in _ODD):
         return None
@@ -48,6 +48,14 @@ def plain_headers(data: bytes, limits: Limits) -> dict[str, str | None] | None:
         return _entries(data.decode().replace("\r\n", "\n"))
     except (UnicodeDecodeError, _NotPlain):
         return None
+
+
+def _is_within(data: bytes, limits: Limits) -> bool:
+    """Whether the parser of XML would read as many elements, lines and references."""
+    if len(data) <= min(limits.elements, limits.lines):
+        return True
+    elements = data.count(b"<") - data.count(b"</")
+    return elements <= limits.elements and data.count(b"\n") + data.count(b"&") <= limits.lines
 
 
 def _entries(text: str) -> dict[str, str | None]:

@@ -117,7 +117,7 @@ class Unbounded:
 class Runs(Protocol):
     """Runs of operations (`operation_runs.py`)."""
 
-    def require_room(self) -> None:
+    def require_room(self, user: str) -> None:
         """Refuses where one more run is too many."""
 
     def reserve(self, operation: Operation, context: Context) -> None:

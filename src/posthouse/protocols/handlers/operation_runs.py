@@ -37,6 +37,7 @@ from posthouse.protocols.handlers.refusals import OperationState, error_body
 from posthouse.protocols.handlers.request_steps import Conversation, Steps, at_once
 from posthouse.protocols.handlers.returning import ReturnRun
 from posthouse.protocols.handlers.scanning import Scan, ScannedMessage, examined
+from posthouse.security.accounts import user_key
 
 RUNNING_MAX: Final = 4
 SAMPLE_MAX: Final = 20
@@ -44,26 +45,35 @@ ALL: Final = "priority >= 0"
 
 
 class OperationRunner:
-    """Starts and stops runs; `RUNNING_MAX` at a time."""
+    """Starts and stops runs; `RUNNING_MAX` at a time.
+
+    A user may begin one while more places are free than the user holds: alone one gets half of
+    them, and the next two users always find one.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._runs: dict[int, OperationRun] = {}
 
-    def require_room(self) -> None:
-        """Refuses where one more run is too many."""
-        if len(self._runs) >= RUNNING_MAX:
-            raise InsufficientResources(
-                f"{RUNNING_MAX} operations are running",
-                "Wait for one to end, or stop one: posthouse operation stop N.",
-            )
+    def require_room(self, user: str) -> None:
+        """Refuses where one more run is too many, in all or of this user."""
+        own = sum(
+            user_key(run.context.caller.name) == user_key(user) for run in self._runs.values()
+        )
+        if own < RUNNING_MAX - len(self._runs):
+            return
+        raise InsufficientResources(
+            f"{len(self._runs)} of {RUNNING_MAX} operations that may run at a time are running, "
+            f"{own} of this user",
+            "Wait for one to end, or stop one: posthouse operation stop N.",
+        )
 
     def reserve(self, operation: Operation, context: Context) -> None:
         """Takes a place for a run with the rights of a caller, in the turn that allows it.
 
         Others may ask before that turn is durable: they count with it.
         """
-        self.require_room()
+        self.require_room(context.caller.name)
         if operation.run is not None:
             raise OperationState(f"the operation {operation.number} is running")
         own = replace(context, memory=Unbounded(), outflow=None, inflow=None, association=None)

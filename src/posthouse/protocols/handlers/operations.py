@@ -41,7 +41,7 @@ def begin_operation(context: Context, params: Nothing, body: OperationBody) -> S
     def begin(manager: QueueManager) -> tuple[Operation, bool]:
         if (before := manager.operations.begun(user, key, asked)) is not None:
             return before, False
-        context.services.operations.require_room()
+        context.services.operations.require_room(user)
         with opened(manager, body.queue, QueueAccessType.RECEIVE, context) as descriptor:
             queue = descriptor.target()
         if body.to is not None:

@@ -90,7 +90,11 @@ class PasswordLogins:
         known = self._known.get(mark)
         if known is not None and known.verifier is verifier and self._now_ms() < known.until_ms:
             return self._identity(login.user)
-        self._check_pace(login.user, network)
+        try:
+            self._check_pace(login.user, network)
+        except TooManyLogins as error:
+            self._told(login.user[:NAME_TOLD_MAX], address, f"not looked at: {error.cause}")
+            raise
         # A client that leaves before its answer is counted as one that waits for it.
         check = asyncio.create_task(self._check(login, address, verifier))
         self._checks.add(check)

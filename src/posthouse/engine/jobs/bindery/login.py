@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from posthouse.engine.accounts.accounts import Accounts
-from posthouse.engine.accounts.logins import network_of
+from posthouse.engine.accounts.logins import NAME_TOLD_MAX, Told, network_of
 from posthouse.engine.jobs.bindery.objects import BinderyObject
 from posthouse.engine.jobs.bindery.rights import BinderyRights
 from posthouse.engine.jobs.bindery.stations import Station, Stations
@@ -54,6 +54,11 @@ class BinderyLogins(BinderyRights):
     def __init__(self, core: Ledger, accounts: Accounts, stations: Stations) -> None:
         super().__init__(core, accounts, stations)
         self.guard = LoginGuard()
+        self._report: Told = lambda user, address, cause: None
+
+    def report_refusals(self, told: Told) -> None:
+        """Calls that with each refused login from now on, for the log."""
+        self._report = told
 
     # -- logging in
 
@@ -129,14 +134,15 @@ class BinderyLogins(BinderyRights):
             one = None
         where = network_of(station.address)
         if self.guard.wait_ms(self._counted(one, name), where, self.core.now_ms):
+            self._refused(station, one, "too many wrong passwords: not looked at", name)
             raise QmsError(INTRUDER_LOCKOUT, f"too many wrong passwords came from {where}")
         if one is None:
             self._failed(station, None, "unknown object", name)
             self._hide_from(station, name)
             raise QmsError(NO_SUCH_OBJECT, f"there is no object {excerpt(name)} of type {kind}")
         if self._verifier(one) is None:
-            if self.is_stranger(station):
-                self._failed(station, one, "disabled or without a password")
+            refuse = self._failed if self.is_stranger(station) else self._refused
+            refuse(station, one, "disabled or without a password")
             self._hide_from(station, name)
             raise QmsError(LOGIN_DISABLED, f"{one.name} is disabled or has no password")
         return one
@@ -155,10 +161,15 @@ class BinderyLogins(BinderyRights):
     def _failed(
         self, station: Station, one: BinderyObject | None, why: str, name: str = ""
     ) -> None:
-        core, where = self.core, network_of(station.address)
-        self.guard.failed(self._counted(one, name), where, core.now_ms)
-        core.refusals["ncp_login_refused"] += 1
-        core.event("ncp_login_refused", object=one.name if one else "", address=where, why=why)
+        where = network_of(station.address)
+        self.guard.failed(self._counted(one, name), where, self.core.now_ms)
+        self._refused(station, one, why, name)
+
+    def _refused(
+        self, station: Station, one: BinderyObject | None, why: str, name: str = ""
+    ) -> None:
+        self.core.refusals["ncp_login_refused"] += 1
+        self._report(one.name if one else name[:NAME_TOLD_MAX], station.address, why)
 
     def _counted(self, one: BinderyObject | None, name: str = "") -> str:
         """Under what failures count. Names without an object share a few counts: a stranger who

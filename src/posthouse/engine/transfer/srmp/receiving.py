@@ -23,13 +23,14 @@ from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo as Incoming
 from posthouse.engine.transfer.signed_history import Copy, SignedMessage
 from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
 from posthouse.engine.transfer.srmp.destinations import WebDestinations, WebRefusal
 from posthouse.engine.transfer.srmp.message_runs import SrmpBatch, neighbours
 from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
 from posthouse.engine.transfer.srmp.redirects import Redirects
-from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace
+from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace, at_host
 from posthouse.engine.transfer.srmp.web_names import url_text, web_name
 from posthouse.model.errors import (
     AccessDenied,
@@ -171,7 +172,7 @@ class SrmpReceiving:
             return self._acknowledged(arrival, kind)
         if kind is SrmpKind.IGNORED and self._is_order_queue(message.to):
             return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
-        if self._was_accepted(arrival):
+        if self._was_accepted(batch, arrival):
             return self._ignored("duplicate", "it came before")
         name, queue = self._destinations.place(message.to)
         if queue is not None:
@@ -345,10 +346,11 @@ class SrmpReceiving:
         if message.stream is None and not anonymous:
             batch.note(self._source(message, hops), seen, self._digest(arrival))
 
-    def _was_accepted(self, arrival: SrmpArrival) -> bool:
+    def _was_accepted(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
         """Whether it came into a queue of the name before that was deleted.
 
-        It has had its end, and gets no other; its receipt is due once more.
+        It has had its end, and gets no other; its receipt is due once more, at the host that it
+        comes from now.
         """
         stream, host = arrival.message.stream, arrival.peer.host
         if stream is None or not self._transfer.has_left(stream.guid):
@@ -357,7 +359,19 @@ class SrmpReceiving:
         digest = self._digest(arrival)
         number = self._transfer.left_behind(stream.guid, used, place, host, digest)
         if number:
-            self._touched.append((number, stream.guid, used, host))
+            key = number, stream.guid, used, host
+            like = self.streams.left_elsewhere(key, place)
+            named = web_name(stream.send_receipts_to or "")
+            allowed = like and named and self.answers.allowed_for_stream(arrival, named)
+            if like and not allowed:
+                there = at_host(like.receipts_to, host)
+                allowed = self.answers.allowed_for_stream(arrival, there)
+            if like and allowed:
+                info = Incoming(stream.guid, used, *place, self.core.utc, via=host)
+                info.stream_id, info.receipts_to = stream.stream_id, str(allowed)
+                info.receipts_as = like.receipts_as or like.receipts_to
+                self.streams.answer_moved(key, arrival.message, info, digest, batch.change)
+            self._touched.append(key)
         return bool(number)
 
     def _out_of_place(

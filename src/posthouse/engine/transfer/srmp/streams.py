@@ -26,6 +26,7 @@ from posthouse.engine.transfer.sequence_origins import places_key, rank
 from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo as Incoming
 from posthouse.engine.transfer.sequence_values import SequenceClaim, Standing
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, COPIES_MAX
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import ACK_RECEIVE
@@ -117,9 +118,7 @@ class StreamPlace:
         return next(iter(self._answered_elsewhere().values()), None)
 
     def _at_own_host(self, other: Incoming) -> DirectName:
-        name = parse_format_name(other.receipts_to)
-        assert isinstance(name, DirectName)
-        return replace(name, host=self.claim.host)
+        return at_host(other.receipts_to, self.claim.host)
 
     def _answered_elsewhere(self) -> dict[str, Incoming]:
         """The lineages that the stream may have gone on from, by where their receipts would be sent
@@ -228,6 +227,13 @@ class StreamPlace:
         return True
 
 
+def at_host(receipts_to: str, host: str) -> DirectName:
+    """An address of receipts, at another host."""
+    name = parse_format_name(receipts_to)
+    assert isinstance(name, DirectName)
+    return replace(name, host=host)
+
+
 class _Timer:
     """Stream Receipt Coalescing Timer, and UnackedStreamMessageArrivalTime."""
 
@@ -251,6 +257,7 @@ class IncomingStreams:
         self._timers: dict[Key, _Timer] = {}
         self._heap: list[tuple[int, Key]] = []  # a timer is due then, or later
         self._unsent: dict[Key, tuple[int, int, int]] = {}  # receipts: number, stream, how far
+        self._moved: Bounded[Key, Incoming] = Bounded(UNSENT_MAX)  # see `answer_moved`
 
     def load(self) -> None:
         """What was accepted and not acknowledged before a restart still is (3.1.3.2).
@@ -311,7 +318,8 @@ class IncomingStreams:
         """
         core = self.core
         number, source, format_name, via = key
-        info = self.transfer.incoming_at(number, source, format_name, via)
+        kept = self.transfer.incoming_at(number, source, format_name, via)
+        info = kept or self._moved.pop(key, None)
         if info is None or not info.receipts_to:
             return
         change, reached = Change(), (info.sequence_id, info.sequence_number)
@@ -327,6 +335,7 @@ class IncomingStreams:
             self._unsent[key] = sent, *reached
             if len(self._unsent) > UNSENT_MAX:  # of what is forgotten one receipt more is sent
                 del self._unsent[next(iter(self._unsent))]
+        if sent and kept is not None:
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
             self.transfer.keep_incoming(number, told, change)
             self.share_finals(number, info, change)
@@ -426,6 +435,32 @@ class IncomingStreams:
         if message_class and info is not None and info.receipts_to:
             name = info.receipts_as or info.receipts_to
             receipt = self._final(message, stream, message_class, name)
+            self._send(info.receipts_to, receipt, change, enough=ANSWERS_MAX, kept_s=INFINITE)
+
+    def left_elsewhere(self, key: Key, place: tuple[int, int]) -> Incoming | None:
+        """What a deleted queue has of a stream, from other hosts only, with an address."""
+        number, source, used, _ = key
+        if self.transfer.incoming_at(*key) is not None:
+            return None
+        there = self.transfer.all_at(number, source)
+        named = [info for info in there if info.receipts_to and info.format_name == used]
+        fits = [info for info in named if place <= (info.sequence_id, info.sequence_number)]
+        return max(fits, key=rank, default=None)
+
+    def answer_moved(
+        self, key: Key, message: SrmpMessage, info: Incoming, digest: bytes, change: Change
+    ) -> None:
+        """A sender that has moved comes again with what a deleted queue has accepted.
+
+        Its receipt goes up to `info`, which is not kept: if it gets lost, the message comes again.
+        """
+        (_, source, used, host), stream = key, message.stream
+        place, known = (info.sequence_id, info.sequence_number), self._moved.get(key)
+        if known is None or place > (known.sequence_id, known.sequence_number):
+            self._moved[key] = info
+        message_class = self.transfer.end_of(source, used, host, place, digest)
+        if message_class and stream is not None:
+            receipt = self._final(message, stream, message_class, info.receipts_as)
             self._send(info.receipts_to, receipt, change, enough=ANSWERS_MAX, kept_s=INFINITE)
 
     def _final(self, message: SrmpMessage, stream: Stream, message_class: int, name: str) -> bytes:
