@@ -253,6 +253,20 @@ def test_one_checkpoint_is_for_one_archive_at_a_time(
         archived(queue(), checkpoint=tmp_path / "mine")
 
 
+def test_the_checkpoint_of_another_lake_is_refused(
+    archived: Archiving, queue: Callable[..., str], office: SparkOffice, tmp_path: Path
+) -> None:
+    """What it has read was never written to the second lake, and nothing told so."""
+    name, checkpoint = queue(), tmp_path / "progress"
+    office.send(name, numbered(3))
+    assert archived(name, checkpoint=checkpoint).messages == 3
+    access = {"url": office.url, "token_file": office.token_file}
+    with pytest.raises(InvalidParameter, match=r"belongs to another lake.*--checkpoint"):
+        archive(path_of(name), tmp_path / "second", checkpoint=checkpoint, **access)
+    office.send(name, numbered(2))
+    assert archived(name, checkpoint=checkpoint).messages == 2, "its own lake goes on"
+
+
 def test_a_new_queue_manager_of_an_old_name_is_refused(
     archived: Archiving, queue: Callable[..., str], folder: Path
 ) -> None:

@@ -368,3 +368,20 @@ def test_a_dry_run_shows_messages_before_and_after(
     assert first.after is not None
     assert first.after["label"] == "again label 1"
     assert [one.after is None for one in done.examples] == [False, False, False, True, False]
+
+
+def test_the_progress_of_another_replay_is_not_gone_on_with(
+    replayed: Replaying, queue: Callable[..., str], office: SparkOffice, tmp_path: Path
+) -> None:
+    """It sent the rest of the old plan, by the new condition, to the old queue."""
+    first, second, stop = queue(), queue(), threading.Event()
+    given = {"batch": 4, "checkpoint": tmp_path / "progress"}
+    done = replayed(path_of(first), progress=lambda one: stop.set(), stop=stop, **given)
+    assert done.stopped
+    begun = len(office.bodies(first))
+    with pytest.raises(InvalidParameter, match=rf"cut off: {begun} of 9 messages.*--checkpoint"):
+        replayed(path_of(second), where="label LIKE '%7'", **given)
+    assert (len(office.bodies(first)), office.count(second)) == (begun, 0)
+    assert replayed(path_of(first), **given).resumed
+    assert sorted(office.bodies(first)) == expected(*range(1, 10))
+    assert replayed(path_of(second), **given).sent == 9, "of a replay that is done nothing is left"

@@ -124,6 +124,74 @@ def seen(orders):
     assert office.count(source) == 5
 
 
+TABLE = """
+@reads(r"{source}"{how})
+def orders(messages):
+    return messages.select("lookup_id", "label")
+
+@table
+def seen(orders):
+    return orders
+"""
+CONSUMING = ', consume=True, group="flow"'
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    spark: SparkSession,
+    office: SparkOffice,
+    queue: Callable[..., str],
+    access: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """A snapshot deleted whatever was in a folder that is named as its table."""
+    source, mine = queue(), tmp_path / "seen" / "mine.txt"
+    office.send(source, [b"x"] * 2)
+    mine.parent.mkdir()
+    mine.write_text("precious")
+    for how in ("", CONSUMING):
+        file = written(tmp_path, TABLE, source=path_of(source), how=how)
+        with pytest.raises(InvalidParameter, match=r"is not a table: it has 'mine.txt'.*--out"):
+            run(file, tmp_path, spark=spark, options=access)
+    assert (mine.read_text(), office.count(source)) == ("precious", 2)
+    mine.unlink()
+    file = written(tmp_path, TABLE, source=path_of(source), how="")
+    for _ in range(2):
+        assert [one.rows for one in run(file, tmp_path, spark=spark, options=access)] == [2]
+    file = written(tmp_path, TABLE, source=path_of(source), how=CONSUMING)
+    with pytest.raises(InvalidParameter, match="is the table of a snapshot"):
+        run(file, tmp_path, spark=spark, options=access)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "seen").write_text("a file")
+    with pytest.raises(InvalidParameter, match="is a file"):
+        run(file, tmp_path / "other", spark=spark, options=access)
+
+
+def test_what_a_stream_received_is_neither_replaced_nor_passed_over(
+    spark: SparkSession,
+    office: SparkOffice,
+    queue: Callable[..., str],
+    access: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """The table is the only copy. Without its checkpoint Spark skips batches of known numbers."""
+    source, out = queue(), tmp_path / "out"
+    office.send(source, [b"x"] * 3)
+    file = written(tmp_path, TABLE, source=path_of(source), how=CONSUMING)
+    assert [one.rows for one in run(file, out, spark=spark, options=access)] == [3]
+    written(tmp_path, TABLE, source=path_of(source), how="")
+    with pytest.raises(InvalidParameter, match=r"table of a stream.*--out"):
+        run(file, out, spark=spark, options=access)
+    written(tmp_path, TABLE, source=path_of(source), how=CONSUMING)
+    (out / "_checkpoints").rename(out / "kept")
+    office.send(source, [b"y"] * 2)
+    with pytest.raises(InvalidParameter, match=r"up to number 0.*planned none.*put back"):
+        run(file, out, spark=spark, options=access)
+    assert office.count(source) == 2
+    (out / "kept").rename(out / "_checkpoints")
+    assert [one.rows for one in run(file, out, spark=spark, options=access)] == [2]
+    assert spark.read.parquet(str(out / "seen")).count() == 5
+
+
 ORDERS = "@reads('q', consume=True)\ndef orders(m): return m\n"
 REFUSED = {
     "has no output": "@view\ndef a(spark): return spark.range(1)",

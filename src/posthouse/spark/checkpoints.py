@@ -61,6 +61,16 @@ def is_committed(checkpoint: Path, batch: int) -> bool:
     return batch < 0 or (checkpoint / "commits" / str(batch)).exists()
 
 
+def last_planned(checkpoint: Path) -> int:
+    """The number of the last batch that is planned; -1 where there is none."""
+    return max(_batches(checkpoint / "offsets"), default=-1)
+
+
+def last_committed(checkpoint: Path) -> int:
+    """The number of the last batch that Spark is done with; -1 where there is none."""
+    return max(_batches(checkpoint / "commits"), default=-1)
+
+
 def planned_offsets(path: str, batch: int) -> list[StreamOffset]:
     """The offsets of this source's streams at the end of a batch that is planned."""
     files, root = _file_system(path)

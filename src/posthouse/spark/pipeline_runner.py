@@ -25,6 +25,7 @@ from posthouse.spark.failures import cause_of
 from posthouse.spark.flows import Step, steps_of
 from posthouse.spark.last_batch import settle
 from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.table_folders import check_snapshot, check_stream
 
 CHECKPOINTS: Final = "_checkpoints"
 LOOK_S: Final = 1
@@ -106,6 +107,7 @@ class Runner:
     def run(self, *, follow: bool, meter: Meter, stop: threading.Event) -> list[Output]:
         """Makes all outputs: snapshots first, then streams."""
         streams = [step for step in self._flow.outputs if self._is_stream(step)]
+        self._check_folders(streams)
         found = [self._written(step, meter) for step in self._flow.outputs if step not in streams]
         if follow:
             return found + self._streamed(streams, meter, stop, follow=True)
@@ -113,6 +115,16 @@ class Runner:
             if not stop.is_set():
                 found += self._streamed([step], meter, stop, follow=False)
         return found
+
+    def _check_folders(self, streams: Sequence[Step]) -> None:
+        """Before anything is written or sent."""
+        for step in self._flow.outputs:
+            if step.kind != "table":
+                continue
+            if step in streams:
+                check_stream(self._out / step.name, self._checkpoint(step))
+            else:
+                check_snapshot(self._out / step.name)
 
     def _is_stream(self, step: Step) -> bool:
         return any(source.stream for source in self._flow.sources(step))

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -108,6 +109,7 @@ class Plan(msgspec.Struct):
     function: str = ""  # digest of the function that changes its messages
     left_out: int = 0  # by that function
     sent: int = 0
+    asked: str = ""  # digest of the lake and the options; empty: a plan of an older version
 
 
 def replay(
@@ -175,11 +177,13 @@ def replay(
         asked.append(sorted(destinations))  # who may see less does not go on with another's plan
     if owner:
         asked.append(owner)  # to whom its batches belong at the queue manager
-    folder = _checkpoint(files, checkpoint, json.dumps(asked, sort_keys=True))
+    key = json.dumps(asked, sort_keys=True)
+    folder = _checkpoint(files, checkpoint, key)
+    whole = sha256(f"{files.state().table.metadata().id}{key}".encode()).hexdigest()
     Disk().make_folder(folder)
     options["sameIds"] = str(same_ids).lower()
     with locked(folder / "lock", "the same replay runs already", wait_s=0.0):
-        running = work.resumed(folder, job) or work.planned(destinations)
+        running = work.resumed(folder, job, whole) or work.planned(destinations, whole)
         running.send(folder, options, rate, Meter(progress, 0), stop or threading.Event())
         running.end(folder, job)
     return running.result(dry_run=False)
@@ -224,11 +228,12 @@ class Replay:
         self._resumed = False
         self._meter = Meter(None, 0)
 
-    def planned(self, destinations: Mapping[str, str]) -> Replay:
+    def planned(self, destinations: Mapping[str, str], asked: str = "") -> Replay:
         """Counts what there is, and cuts it."""
         known = self._lake.state().queues
         through = {queue: known[queue] for queue in destinations}
-        self._plan = Plan(f"replay-{uuid4()}", dict(destinations), through, [], [], 0)
+        query = f"replay-{uuid4()}"
+        self._plan = Plan(query, dict(destinations), through, [], [], 0, asked=asked)
         try:
             self._count()
             self._plan.cuts = self._cuts()
@@ -251,7 +256,7 @@ class Replay:
         for row in rows.toLocalIterator():
             yield row.asDict()
 
-    def resumed(self, folder: Path, job: str) -> Replay | None:
+    def resumed(self, folder: Path, job: str, asked: str) -> Replay | None:
         """The plan of a replay that was cut off, or that this job has done."""
         try:
             plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
@@ -263,6 +268,14 @@ class Replay:
             ) from None
         if plan.job and plan.job != job:
             return None
+        if plan.asked not in ("", asked):
+            total = sum(cut.messages for cut in plan.cuts)
+            raise InvalidParameter(
+                f"{folder} has the progress of a replay with another lake or other options, which "
+                f"was cut off: {plan.sent:,} of {total:,} messages were sent",
+                "Finish it with its own options, or name another folder: --checkpoint DIR. To give "
+                f"it up, delete {folder / PLAN}.",
+            )
         self._check_function(plan)
         self._plan, self._resumed = plan, True
         return self

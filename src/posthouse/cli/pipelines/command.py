@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn
 
 import typer
 
@@ -13,6 +13,7 @@ from posthouse.api.types import QueueJson
 from posthouse.cli.command import DryRun, Json, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
+from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.pipelines import conform as pipeline_conforming
@@ -209,6 +210,13 @@ def archive(
             stop=stop,
         )
     _tell_archived(remote, done)
+    if done.stopped and not follow:
+        _end_stopped()
+
+
+def _end_stopped() -> NoReturn:
+    complain("Stopped before the end. Run the same command again: it continues.")
+    raise typer.Exit(REFUSED)
 
 
 def watched(advance: Advance) -> Callable[[Progress], None]:
@@ -348,6 +356,8 @@ def replay(
             stop=stop,
         )
     _tell_replayed(remote, done)
+    if done.stopped:
+        _end_stopped()
 
 
 def _setting(text: str) -> tuple[str, str]:

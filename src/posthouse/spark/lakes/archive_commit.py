@@ -50,7 +50,7 @@ class Naming:
         """Names what the tasks have written, unless the lake has the batch."""
         files = [file_of(row) for row in rows.collect()]
         lake = LakeFiles(self._lake, storage_options=self._options)
-        added = lake.add(files, self._stream(), number, self._incarnations(number))
+        added = lake.add(files, self.stream(), number, self._incarnations(number))
         if number % TEND_EVERY == TEND_EVERY - 1:
             self.tend()
         return added
@@ -66,7 +66,7 @@ class Naming:
         planned = planned_offsets(str(self._checkpoint), number)
         return {queue: name for one in planned for queue, name in one.incarnations.items()}
 
-    def _stream(self) -> str:
+    def stream(self) -> str:
         """The stream's id, as its checkpoint has it: its batches are counted there."""
         return str(json.loads((self._checkpoint / "metadata").read_bytes())["id"])
 

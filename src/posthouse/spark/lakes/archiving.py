@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from posthouse.client.arrow_read import LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.checkpoints import is_committed
+from posthouse.spark.checkpoints import is_committed, last_committed
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lakes.archive_commit import NO_BATCH, Naming, RemoteBatches, SharedTally, Tally
@@ -118,6 +118,8 @@ def archive(
     held = f"another archive runs with the checkpoint {folder.name}"
     with locked(folder.with_name(f"{folder.name}.lock"), held, wait_s=0.0):
         files.know_managers(sources.managers)
+        naming = Naming(files.place.uri, files.place.options, folder, keep)
+        _check_checkpoint(files, naming, folder)
         options = _stream_options(files, sources, folder, group if consume else "")
         options |= {
             "maxMessagesPerTrigger": str(max_messages),
@@ -125,7 +127,6 @@ def archive(
             "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
         meter = Meter(progress, 0 if follow else sources.messages)
-        naming = Naming(files.place.uri, files.place.options, folder, keep)
         running = Archive(naming, folder, meter, stop)
         made = spark or session("archive", master, remote)
         running.run(made, options, every_s if follow else None)
@@ -350,6 +351,21 @@ def _checkpoint(
     if given is not None:
         return Path(given).expanduser().absolute()
     return lake.progress_folder(CHECKPOINTS, json.dumps([sorted(sources.queues), group]))
+
+
+def _check_checkpoint(lake: LakeFiles, naming: Naming, folder: Path) -> None:
+    """Refuses the checkpoint of another lake: what it has read would never be in this one.
+
+    Spark commits a batch after the lake has it, so the lake has all that are committed.
+    """
+    last = last_committed(folder)
+    if last >= 0 and not lake.state().has(naming.stream(), last):
+        raise InvalidParameter(
+            f"the checkpoint {folder} has batches that {lake.place} does not have: it belongs to "
+            "another lake, or this lake was made again or put back",
+            "Name the lake of this checkpoint, or a new folder for the progress: --checkpoint DIR. "
+            "A new one archives what is in the queues and not in the lake.",
+        )
 
 
 def _stream_options(
