@@ -1,6 +1,7 @@
 """Connections with a login: levels, signatures, sealed fragments, wrong passwords."""
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -367,6 +368,29 @@ def test_login_that_is_never_ended_is_overdue() -> None:
     assert client.wire.connection.overdue(101) == "never logged in"
     client.prove()
     assert client.wire.connection.overdue(101) == ""
+
+
+@pytest.mark.parametrize(
+    "proved",
+    [
+        {"mechanism": "kerberos"},
+        {"groups": (b"S-1-5-21-1",)},
+        {"has_account": False},
+    ],
+)
+def test_a_login_that_a_domain_has_verified_is_good_for_a_time(proved: dict[str, Any]) -> None:
+    """The domain may have closed the account since."""
+    client = logged_in(desk=Desk(RpcSettings(domain_login_ms=100)))
+    connection = client.wire.connection
+    assert connection.overdue(101) == ""  # an account here, which is looked at with each call
+    login = connection.binding.logins.find(client.protection.context_id)
+    assert login is not None
+    assert login.identity is not None
+    login.identity = login.identity._replace(**proved)
+    assert connection.overdue(100) == ""
+    assert connection.overdue(101) == "the login of a domain user is too old"
+    unlimited = logged_in(desk=Desk(RpcSettings())).wire.connection
+    assert unlimited.overdue(101) == ""
 
 
 # -- alter_context

@@ -137,6 +137,8 @@ class ServerConnection:
             return "never bound" if now_ms - self._made_ms > settings.bind_ms else ""
         if self.binding.logins.is_overdue(now_ms, settings.login_ms):
             return "never logged in"
+        if self.binding.logins.is_outdated(now_ms, settings.domain_login_ms):
+            return "the login of a domain user is too old"
         begun = [partial.begun_ms for partial in self._partials.values()]
         if self._rest and not self._is_held:
             begun.append(self._rest_ms)

@@ -33,6 +33,11 @@ class Identity(NamedTuple):
     has_account: bool = True  # False: a user of the domain who has no account here
     names: tuple[str, ...] = ()  # of such a user: an account under any of them would decide
 
+    @property
+    def is_of_domain(self) -> bool:
+        """Whether a domain has verified it, and may close the account without a word to us."""
+        return self.mechanism == "kerberos" or bool(self.groups) or not self.has_account
+
 
 class LoginRefused(Exception):
     """A token that proves nothing: wrong password, unknown user, not a token at all."""

@@ -99,3 +99,12 @@ class Logins:
             not login.is_ready and not login.failed and now_ms - login.begun_ms > within_ms
             for login in self._of_id.values()
         )
+
+    def is_outdated(self, now_ms: int, within_ms: int) -> bool:
+        """Whether a domain has verified one of them, and that was long ago. 0: never."""
+        return within_ms > 0 and any(
+            login.identity is not None
+            and login.identity.is_of_domain
+            and now_ms - login.begun_ms > within_ms
+            for login in self._of_id.values()
+        )

@@ -47,6 +47,16 @@ class RpcSettings(Section, frozen=True):
     login_ms: Annotated[int, within(1, DAY_MS, "Time allowed for a login, from its beginning.")] = (
         60_000
     )
+    domain_login_ms: Annotated[
+        int,
+        within(
+            0,
+            31 * DAY_MS,
+            "Time that a login is good for which a domain has verified (Kerberos, winbind). Then "
+            "its connection is closed, with what its client has open, and the client has to log "
+            "in again. 0: as long as the connection.",
+        ),
+    ] = 0
     unfinished_ms: Annotated[
         int, within(1, DAY_MS, "Time allowed for a call to arrive completely.")
     ] = 60_000
