@@ -253,6 +253,19 @@ def test_a_message_purged_under_a_transaction_is_purged_by_its_abort(
     rig.check_books()
 
 
+def test_messages_purged_under_a_transaction_become_dead_letters_in_queue_order(rig: Rig) -> None:
+    """In whatever order they were read; as what an abort returns goes to readers that wait."""
+    bodies = [b"1", b"2", b"3"]
+    filled(rig, "orders", *bodies, negative_journaling_requested=True)
+    source, tx = rig.open("orders", RECEIVE), rig.begin()
+    first, second, third = (read.lookup_id for read in rig.reads("orders"))
+    for lookup_id in (third, first, second):
+        rig.lookup(source, lookup_id, peek=False, transaction=tx)
+    rig.run(lambda m: m.queues.purge_queue(source))
+    rig.abort(tx)
+    assert rig.bodies(DEADXACT) == bodies
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.11/5", "MS-MQDMPR 3.1.4.4/3")
 def test_a_message_purged_under_a_transaction_is_received_by_its_commit(rig: Rig) -> None:
     rig.create("kept", transactional=True, journaling=True)

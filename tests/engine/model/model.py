@@ -408,11 +408,11 @@ class Model(FarReaders):
             self.carry(letter, target)
 
     def abort(self, name: str) -> None:
-        """Transaction Abort: sends vanish, everything else is back where it was."""
+        """Transaction Abort: sends vanish, everything else is back where it was, in queue order."""
         transaction = self._find(name)
         self._end_waits(transaction)
         touched = self._touched(transaction)
-        for operation in transaction.operations:
+        for operation in sorted(transaction.operations, key=lambda one: one.letter.order):
             letter = operation.letter
             if operation.kind != "receive":
                 operation.queue.reserved -= letter.size
