@@ -13,10 +13,11 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
-from posthouse.rpc.interface import Call, Fault, Interface
+from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.protection import Protection
 from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused, SecurityContext
 from posthouse.rpc.settings import RpcSettings
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import BIND_TIME_FEATURES, NDR, NDR64, SyntaxId
 
 TOY = SyntaxId(b"t" * 16, 1, 2)

@@ -59,6 +59,7 @@ EDGE_FILES = {
     "cli/top.py",
     "cli/watch_option.py",
     "protocols/http/connection.py",
+    "protocols/http/door.py",
     "protocols/http/requests.py",
     "protocols/http/query_runs.py",
     "protocols/http/background_work.py",
@@ -440,8 +441,9 @@ def test_others_import_facades_and_values_of_the_engine() -> None:
     assert [line for module in outside for line in tree().inner_imports(module)] == []
 
 
-def test_the_modules_of_the_engine_are_in_layers() -> None:
-    assert tree().knot("engine") == []
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Imports for types, and those inside of functions, count too."""
+    assert tree().circles() == []
 
 
 # Bytes of their own: keys and records of the log, structures of the wire, formats of bodies.
@@ -521,6 +523,23 @@ BAD = [
         "from posthouse.cli import a, c, d, e, f",
         test_small_modules_with_one_importer_are_a_part_of_it,
     ),
+    ("cli/c.py", "import posthouse.cli.c1", test_no_modules_import_one_another_in_a_circle),
+    ("cli/c.py", "from posthouse.cli import c1", test_no_modules_import_one_another_in_a_circle),
+    (
+        "cli/__init__.py",
+        "from posthouse.cli.c2 import C2",
+        test_no_modules_import_one_another_in_a_circle,
+    ),
+    (
+        "cli/c.py",
+        "def f():\n    from posthouse.cli.c1 import g",
+        test_no_modules_import_one_another_in_a_circle,
+    ),
+    (
+        "cli/c.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from posthouse.cli.c1 import g",
+        test_no_modules_import_one_another_in_a_circle,
+    ),
     ("model/a.py", "x = 1", test_every_public_name_has_a_docstring),
     ("model/a.py", "'Doc.'\ndef f(): ...", test_every_public_name_has_a_docstring),
     (
@@ -546,6 +565,8 @@ def test_the_rules_notice(
         (tmp_path / package).mkdir(exist_ok=True)
     for small in "acdef":
         (tmp_path / "cli" / f"{small}.py").write_text("'Doc.'")
+    (tmp_path / "cli" / "c1.py").write_text("from posthouse.cli.c import f")
+    (tmp_path / "cli" / "c2.py").write_text("from posthouse.cli import C3")
     (tmp_path / name).write_text(text)
     planted = SourceTree(tmp_path)
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)

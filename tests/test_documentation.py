@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands, commands_page
+from posthouse.cli.commands_page import commands_page
+from posthouse.cli.verbs import commands
 from posthouse.model.message_columns import BODY_TEXT, DECODED_NAMES, NAMES
 from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK

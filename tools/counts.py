@@ -72,15 +72,9 @@ class Counts:
         ]
 
     @property
-    def knot(self) -> list[str]:
-        """Modules of the engine in circles of imports, those for types included."""
-        return self._tree.knot("engine")
-
-    @property
     def circles(self) -> list[str]:
-        """Modules of other packages in circles of imports, those for types included."""
-        packages = {module.package for module in self._tree.modules} - {"engine", ""}
-        return [name for package in sorted(packages) for name in self._tree.knot(package)]
+        """Modules in circles of imports, those for types included."""
+        return self._tree.circles()
 
     @property
     def many(self) -> list[str]:
@@ -237,8 +231,7 @@ ROWS: dict[str, str] = {
     "median_function": "lines of the median function",
     "past_the_door": "names of the engine past its facades, outside the engine",
     "through_the_door": "calls of protocols on the facades",
-    "knot": "modules of the engine in circles of imports, types included",
-    "circles": "modules of other packages in such circles",
+    "circles": "modules in circles of imports, types included",
     "many": "functions named *_run, *_all, *_many, *_plain",
     "twins": "of these beside one for a single message, in engine, protocols, store, wire",
     "packet_places": "modules outside wire with offsets of a packet",

@@ -164,10 +164,23 @@ class SourceTree:
                 found[target].add(name)
         return found
 
-    def knot(self, package: str) -> list[str]:
-        """The modules of a package that import one another in a circle."""
-        inside = {name for name, module in self.by_name.items() if module.package == package}
-        graph = {name: self.imported[name] & inside for name in inside}
+    def circles(self) -> list[str]:
+        """The modules that import one another in a circle, packages themselves included."""
+        files = {
+            f"posthouse.{name.removesuffix('.py').replace('/', '.')}".removesuffix(
+                ".__init__"
+            ): name
+            for name in self.by_name
+        }
+        graph = {
+            name: {
+                file
+                for _, dotted in module.imports()
+                for file in [files.get(dotted) or files.get(dotted.rpartition(".")[0], name)]
+                if file != name
+            }
+            for name, module in self.by_name.items()
+        }
         return knot_of(graph)
 
     def small_with_one_importer(self, lines: int) -> list[str]:

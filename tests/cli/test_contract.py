@@ -8,8 +8,8 @@ import pytest
 import typer
 from rich.markup import render
 
-from posthouse.cli.commands_page import commands
 from posthouse.cli.main import program
+from posthouse.cli.verbs import commands
 
 COMMON = "--home --url --token-file --json"
 PROMISED = {

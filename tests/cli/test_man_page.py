@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.cli import main, man_page
-from posthouse.cli.commands_page import commands
+from posthouse.cli.verbs import commands
 
 PAGE = Path(man_page.__file__).with_name("posthouse.1")
 

@@ -15,8 +15,8 @@ import pytest
 
 import posthouse as ph_module
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands
 from posthouse.cli.migrate.plan import _key, _of_windows
+from posthouse.cli.verbs import commands
 from posthouse.client.remote.cutover import aliases_check, name_check
 from posthouse.client.remote.pull.queue_pull import Interval
 from posthouse.protocols.binary.settings import BinarySettings

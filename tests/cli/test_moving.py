@@ -10,7 +10,7 @@ import pytest
 
 import posthouse as client
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands
+from posthouse.cli.verbs import commands
 from tests.cli.conftest import Posthouse
 from tests.cli.page_lines import DOCS, blocks_of, lines_of, run_line
 from tests.client.read_serving import PASSWORD, USER, read_serving

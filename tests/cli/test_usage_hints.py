@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.cli import error_output, main, usage_hints
-from posthouse.cli.commands_page import commands
+from posthouse.cli.verbs import commands
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.http.connection import HttpConnection
-from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
+from posthouse.protocols.http.door import Admin
+from posthouse.protocols.http.server import AdminServer, ControlSocket
 from posthouse.runtime.home import Home, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.store.settings import StoreSettings

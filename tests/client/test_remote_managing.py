@@ -21,9 +21,9 @@ from posthouse.model.errors import (
 from posthouse.model.names import parse_format_name
 from posthouse.model.property_ids import Vt
 from posthouse.protocols.management.stubs import METHODS, ManagementOpnum, PropertyValues
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.propvariant import NULL, Variant, texts
 from posthouse.rpc.security import Level
+from posthouse.rpc.statuses import Fault
 from tests.client.managed_peer import ManagedPeer
 from tests.client.read_peer import Break
 from tests.client.read_serving import PASSWORD, USER, ReadServing, SecretServing, read_serving

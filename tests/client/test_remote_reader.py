@@ -36,8 +36,8 @@ from posthouse.model.names import parse_format_name
 from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section, ServerPort
 from posthouse.rpc import statuses
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.kerberos import KerberosMissing
+from posthouse.rpc.statuses import Fault
 from tests.client.neighbours import QUICK
 from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
 from tests.client.reading_house import ReadingHouse

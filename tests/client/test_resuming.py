@@ -15,7 +15,7 @@ from posthouse.client.packets import Options
 from posthouse.client.requests import QueueHandle
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import IoTimeout
-from posthouse.protocols.sessions.protocol import Finish
+from posthouse.protocols.sessions.session import Finish
 from tests.client.pair import CUTS, LEDGER, ORDERS, Pair
 
 DURABLE = Options(recoverable=True)

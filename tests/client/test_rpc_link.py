@@ -15,7 +15,8 @@ from posthouse.client.rpc_link import CallTimeout, LinkLost, PendingCall, RpcLin
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import REMOTE_READ, Opnum, decode_response
 from posthouse.rpc.client import BindRefused, ClientConnection
-from posthouse.rpc.interface import Call, Fault
+from posthouse.rpc.interface import Call
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import NDR
 from tests.client.read_peer import Peer
 from tests.support.result_thread import Thread

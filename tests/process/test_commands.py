@@ -26,8 +26,9 @@ from cryptography.x509.oid import NameOID
 
 import posthouse
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands, example
+from posthouse.cli.commands_page import example
 from posthouse.cli.contexts import Contexts, Target, contexts_file, write_contexts
+from posthouse.cli.verbs import commands
 from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.wire.binary.internal import establish_connection
 from tests.process.serving import Serving

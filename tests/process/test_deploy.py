@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands
+from posthouse.cli.verbs import commands
 from posthouse.runtime.ports import STANDARD_PORTS, PortSet, port_of
 from tests.process.image_file import DEPLOY, ROOT, instructions
 from tests.process.serving import Serving

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import posthouse
 from posthouse.cli import main
-from posthouse.cli.commands_page import commands
+from posthouse.cli.verbs import commands
 from tests.process.serving import Serving
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from posthouse.rpc import statuses
 from posthouse.rpc.association import HANDLE_SIZE, Association, AssociationGroups
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.security import Identity
+from posthouse.rpc.statuses import Fault
 
 ANN, BOB = Identity("ann", "D", "ntlm"), Identity("bob", "D", "ntlm")
 

@@ -12,9 +12,10 @@ from posthouse.rpc import ept, statuses
 from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.endpoint_mapper import CANNOT_PERFORM, EndpointMapper, Entry
 from posthouse.rpc.ept import EPT_LOOKUP, EPT_LOOKUP_HANDLE_FREE, EPT_MAP, LookupRequest
-from posthouse.rpc.interface import Call, Fault
+from posthouse.rpc.interface import Call
 from posthouse.rpc.ndr import NULL_HANDLE, Stub
 from posthouse.rpc.security import Level
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import NDR, NDR64, SyntaxId, syntax
 from posthouse.rpc.towers import TcpTower, pack_floors, read_floors, read_tcp_tower
 from tests.support.rpc_tower import REMOTE_READ

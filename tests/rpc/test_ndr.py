@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ndr import (
     BadStub,
     FixedStub,
@@ -26,7 +25,7 @@ from posthouse.rpc.ndr import (
     u16,
     u64,
 )
-from posthouse.rpc.statuses import BAD_STUB_DATA
+from posthouse.rpc.statuses import BAD_STUB_DATA, Fault
 
 SYNTAXES = pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])
 

@@ -6,9 +6,10 @@ from posthouse.model.errors import MalformedPacket
 from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
-from posthouse.rpc.interface import Call, Fault, Interface
+from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.security import NTLM, Authenticator, Level, SecurityContext
 from posthouse.rpc.settings import RpcSettings
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import NDR, NDR64, SyntaxId, syntax
 
 from .login_book import LoginBook, acceptor

@@ -11,7 +11,8 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.sim import Address, Connection, SimClock, SimNetwork
 from posthouse.sim.faults import PowerLost
-from posthouse.sim.managers import Errand, SimManager, World
+from posthouse.sim.machine import World
+from posthouse.sim.managers import Errand, SimManager
 from posthouse.sim.workload import BOSS, RECEIVE, SEND, path, waiting
 
 

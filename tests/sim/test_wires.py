@@ -7,7 +7,8 @@ from random import Random
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.sim import Address, Connection, SimClock, SimNetwork
 from posthouse.sim.binary_network import Wire
-from posthouse.sim.managers import SimManager, World
+from posthouse.sim.machine import World
+from posthouse.sim.managers import SimManager
 
 
 class Listener:

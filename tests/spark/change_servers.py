@@ -22,7 +22,8 @@ from posthouse.model.message_values import DeliveryGuarantee
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType, QueueProperties
 from posthouse.model.roles import Role
-from posthouse.protocols.http.server import Admin, AdminServer
+from posthouse.protocols.http.door import Admin
+from posthouse.protocols.http.server import AdminServer
 from posthouse.runtime.home import Home, real_clock, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
-from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches, SharedTally
+from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches
 from posthouse.spark.lakes.archiving import Archive, Archived, archive
 from posthouse.spark.lakes.disk import locked
 from posthouse.spark.lakes.erasure import erase
 from posthouse.spark.lakes.files import Added, FilesGone, LakeFiles
+from posthouse.spark.lakes.shared_tally import SharedTally
 from posthouse.spark.lakes.table import lake
 from posthouse.spark.progress import Meter, Progress
 from tests.process.spark_office import SparkOffice, path_of

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from posthouse.cli import main
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lakes.archive_commit import SharedTally, Tally, check_shared
 from posthouse.spark.lakes.files import Added
+from posthouse.spark.lakes.shared_tally import SharedTally, Tally, check_shared
 from posthouse.spark.sessions import classic, is_connect, remote_of, session
 from tools import spark_packages
 

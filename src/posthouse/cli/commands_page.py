@@ -6,12 +6,12 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import Any
 
 from posthouse.cli.command import COMMON_NAMES
 from posthouse.cli.durations import shown
 from posthouse.cli.main import program
+from posthouse.cli.verbs import commands
 
 _TOP = """# The `posthouse` program
 
@@ -103,16 +103,6 @@ def commands_page() -> str:
     common = "\n".join(_row(options[name]) for name in COMMON_NAMES)
     sections = [_section(name, command) for name, command in found]
     return _TOP.format(common=common) + "".join(sections)
-
-
-def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Every command below this one that does something, by the words a user types."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield name, command
-        return
-    for word, each in inner.items():
-        yield from commands(each, f"{name} {word}")
 
 
 def example(command: Any) -> str:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from posthouse import __version__
 from posthouse.cli.command import COMMON_NAMES
-from posthouse.cli.commands_page import commands, help_parts, is_common, option_words
+from posthouse.cli.commands_page import help_parts, is_common, option_words
 from posthouse.cli.main import program
+from posthouse.cli.verbs import commands
 
 _TOP: Final = r""".TH POSTHOUSE 1 "" "posthouse {version}" "Posthouse"
 .SH NAME

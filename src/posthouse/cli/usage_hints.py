@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from posthouse.cli.output import safe
-from posthouse.cli.verbs import meant
+from posthouse.cli.verbs import commands, meant
 
 LIKENESS: Final = 0.7  # of an option that is suggested
 SHOWN_MAX: Final = 6  # commands of one verb
@@ -130,10 +130,7 @@ def _other_commands(error: Any, word: str, arguments: Sequence[str]) -> Iterator
     if word in ("stop", "shutdown", "quit"):
         yield "A queue manager stops on Ctrl-C or SIGTERM; a service: systemctl stop posthouse."
         return
-    from posthouse.cli.commands_page import commands
-    from posthouse.cli.main import program
-
-    names = [name for name, _ in commands(program(), "posthouse")]
+    names = [name for name, _ in commands(error.ctx.command, "posthouse")]
     verbs: dict[str, list[str]] = {}
     for name in names:
         _, *words = name.split()

@@ -6,6 +6,7 @@ among them the verbs of earlier versions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from typer.core import TyperGroup
@@ -35,3 +36,13 @@ class VerbGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a verb."""
         return super().get_command(ctx, meant(cmd_name, list(self.commands)))
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command below this one that does something, by the words a user types."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+        return
+    for word, each in inner.items():
+        yield from commands(each, f"{name} {word}")

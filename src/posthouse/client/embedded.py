@@ -26,7 +26,8 @@ from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.lease_table import Leases
 from posthouse.protocols.handlers.rates import Rates
-from posthouse.protocols.sessions.protocol import ClientSession, Finish
+from posthouse.protocols.sessions.protocol import ClientSession
+from posthouse.protocols.sessions.session import Finish
 from posthouse.runtime.directory.authority import (
     FIRST_WAIT_S,
     open_authority,

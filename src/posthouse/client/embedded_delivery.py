@@ -10,23 +10,28 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from posthouse.engine.manager import QueueManager
 from posthouse.protocols.binary.server import BinaryNode
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.engine_calls import Call, Release
-
-if TYPE_CHECKING:
-    from posthouse.client.embedded import EmbeddedDesk
-    from posthouse.engine.manager import QueueManager
+from posthouse.protocols.engine_calls import Call, Desk, Release
 
 STOP_S = 2.0  # what has come is stored and acknowledged within that time
+
+
+class SettlingDesk(Desk, Protocol):
+    """The desk of an embedded queue manager."""
+
+    def settle(self) -> None:
+        """Writes, syncs and lets out what was decided."""
+        ...
 
 
 class CourierDesk:
     """The embedded desk for this thread: a call is durable, and let out, when it returns."""
 
-    def __init__(self, desk: EmbeddedDesk, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, desk: SettlingDesk, lock: AbstractContextManager[object]) -> None:
         self._desk = desk
         self._lock = lock
 
@@ -45,7 +50,7 @@ class CourierDesk:
 class Courier:
     """The binary protocol, for connections of our own only."""
 
-    def __init__(self, desk: EmbeddedDesk, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, desk: SettlingDesk, lock: AbstractContextManager[object]) -> None:
         self._desk = CourierDesk(desk, lock)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

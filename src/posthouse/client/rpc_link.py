@@ -20,8 +20,8 @@ from posthouse.client.errors import ClientConnectionError, SessionEnded
 from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc.client import BindRefused, ClientConnection
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.security import LoginRefused
+from posthouse.rpc.statuses import Fault
 
 READ_SIZE: Final = 256 << 10
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from posthouse.client import distributed_operations as joint
 from posthouse.client import operations as ops
@@ -17,8 +17,11 @@ from posthouse.client.errors import ClientConnectionError, TransactionAborted
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 
-if TYPE_CHECKING:
-    from posthouse.client.manager import QueueManagerClient
+
+class _Participant(Protocol):
+    """Another queue manager: a `QueueManagerClient`."""
+
+    _channel: Channel
 
 
 class Transaction:
@@ -44,7 +47,7 @@ class Transaction:
                 raise
         return self
 
-    def enlist(self, other: QueueManagerClient) -> Part:
+    def enlist(self, other: _Participant) -> Part:
         """Makes another queue manager take part; what is sent and received there has `tx=` this.
 
         The two have to be peers of each other (`posthouse peer create`).
@@ -141,6 +144,6 @@ class Part(Transaction):
         """Only the whole is committed."""
         raise TransactionSequence("commit the transaction that this is a part of")
 
-    def enlist(self, other: QueueManagerClient) -> Part:
+    def enlist(self, other: _Participant) -> Part:
         """Only the whole takes more participants."""
         raise TransactionSequence("enlist in the transaction that this is a part of")

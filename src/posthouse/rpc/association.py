@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from posthouse.rpc import statuses
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.security import Identity
+from posthouse.rpc.statuses import Fault
 
 HANDLE_SIZE: Final = 20  # attributes and a UUID
 HANDLES_MAX: Final = 10_000  # of one group

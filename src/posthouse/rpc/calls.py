@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from posthouse.rpc import pdu
+from posthouse.rpc.association import Association
 from posthouse.rpc.fragments import cut
 from posthouse.rpc.interface import Call
 from posthouse.rpc.security import Identity, Level
 from posthouse.rpc.security_contexts import Login
-
-if TYPE_CHECKING:
-    from posthouse.rpc.association import Association
-    from posthouse.rpc.connection import ServerConnection
 
 
 class Counts:
@@ -31,6 +28,29 @@ class Counts:
         self.bugs = 0
 
 
+class Answers(Protocol):
+    """The connection that a call has come on, which its answer leaves on."""
+
+    address: str
+
+    @property
+    def backlog(self) -> int:
+        """Bytes answered that the client has not taken yet."""
+        ...
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Calls back once: when little is left of the backlog, or the connection is gone."""
+        ...
+
+    def answer(self, call: ServerCall, stub: bytes) -> None:
+        """Sends a response, unless the client is gone or has had one."""
+        ...
+
+    def throw(self, call: ServerCall, status: int) -> None:
+        """Sends a fault."""
+        ...
+
+
 class ServerCall(Call):
     """A call on a connection. Made for every call: no more is done here than has to be."""
 
@@ -38,7 +58,7 @@ class ServerCall(Call):
 
     def __init__(
         self,
-        connection: ServerConnection,
+        connection: Answers,
         association: Association,
         identity: Identity | None,
         level: Level,

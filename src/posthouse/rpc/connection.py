@@ -14,13 +14,14 @@ from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
 from posthouse.rpc.connection_states import CONNECTION_STATES, ConnectionEvent, ConnectionState
 from posthouse.rpc.fragments import CALL_OVERHEAD
-from posthouse.rpc.interface import Fault, Interface
+from posthouse.rpc.interface import Interface
 from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
 from posthouse.rpc.presentation import Context
 from posthouse.rpc.request_assembly import Distrusted, Incoming, verified
 from posthouse.rpc.security import Authenticator, Level, LoginRefused, VerdictNeeded
 from posthouse.rpc.security_contexts import Login
 from posthouse.rpc.settings import RpcSettings
+from posthouse.rpc.statuses import Fault
 
 Send = Callable[[list[bytes]], None]
 

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc import ept, statuses
 from posthouse.rpc.ept import Element, Listed, LookupRequest, MapRequest
-from posthouse.rpc.interface import Call, Fault, Interface
+from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.ndr import NULL_HANDLE
 from posthouse.rpc.security import Level
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import NDR, NDR64, SyntaxId
 from posthouse.rpc.towers import ANY_ADDRESS, TcpTower, read_tcp_tower
 

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from posthouse.rpc.association import Association
 from posthouse.rpc.security import Identity, Level
 from posthouse.rpc.syntax import SyntaxId
 
-if TYPE_CHECKING:
-    from posthouse.rpc.association import Association
-
-
 BACKLOG_MAX: Final = 1 << 20
 """Above this many bytes that a client has not taken a method does well to wait until it has."""
-
-
-class Fault(Exception):
-    """Ends a call with a fault PDU of that status, where a method raises it."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"fault 0x{status:08X}")
-        self.status = status
 
 
 class Call(ABC):

@@ -24,8 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from posthouse.rpc.interface import Fault
-from posthouse.rpc.statuses import BAD_STUB_DATA
+from posthouse.rpc.statuses import BAD_STUB_DATA, Fault
 
 TRAILING_MAX: Final = 7
 """Bytes after the last parameter that pass as padding; some clients fill up to 4 or 8."""

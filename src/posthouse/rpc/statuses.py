@@ -31,3 +31,11 @@ NAK_CONGESTION: Final = 1
 NAK_PROTOCOL_VERSION: Final = 4
 NAK_AUTHENTICATION_TYPE: Final = 8
 NAK_INVALID_CHECKSUM: Final = 9
+
+
+class Fault(Exception):
+    """Ends a call with a fault PDU of that status, where a method raises it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"fault 0x{status:08X}")
+        self.status = status

@@ -12,8 +12,9 @@ from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.protocols.handlers.audit_trail import Act, AuditTrail, NoTrail
 from posthouse.protocols.handlers.content_view import parse_masks
+from posthouse.protocols.http.door import Admin
 from posthouse.protocols.http.query_runs import QueryRuns
-from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
+from posthouse.protocols.http.server import AdminServer, ControlSocket
 from posthouse.protocols.management.protocol import ANNOTATION, Management
 from posthouse.protocols.metrics.exposition import AskMetrics
 from posthouse.protocols.metrics.loop_turns import turn_metrics

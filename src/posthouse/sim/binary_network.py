@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
+from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
+from posthouse.sim.machine import SimMachine
 from posthouse.sim.network import Address, Connection, Reason
-
-if TYPE_CHECKING:
-    from posthouse.sim.managers import SimManager
 
 PING_PORT = 3527
 ASKING_PORT = 40_000  # that pings are sent from
@@ -45,10 +44,10 @@ class Party(Protocol):
 class Wire:
     """One connection: the `Transport` of its party, and its `Endpoint`."""
 
-    def __init__(self, manager: SimManager, connection: Connection) -> None:
-        self._manager = manager
+    def __init__(self, machine: SimMachine, connection: Connection) -> None:
+        self._machine = machine
         self._connection = connection
-        self._life = manager.life
+        self._life = machine.life
         self._held: list[bytes] = []  # what came while reading was paused
         self._paused = False
         self._watched = False
@@ -68,18 +67,18 @@ class Wire:
 
     def send(self, parts: list[bytes]) -> None:
         """The machine may go off before or after the bytes have left it."""
-        self._manager.point()
-        self._manager.world.overheard(self._connection, parts)
+        self._machine.point()
+        self._machine.world.overheard(self._connection, parts)
         self._connection.send(b"".join(parts))
-        self._manager.point()
+        self._machine.point()
         if not self.writable and not self._watched:
             self._watched = True
-            self._manager.later(LOOK_AGAIN_MS, self._look)
+            self._machine.later(LOOK_AGAIN_MS, self._look)
 
     def _look(self) -> None:
         self._watched = not self.writable and self._connection.state != "closed"
         if self._watched:
-            self._manager.later(LOOK_AGAIN_MS, self._look)
+            self._machine.later(LOOK_AGAIN_MS, self._look)
         elif self.party is not None:
             self.party.pump()
 
@@ -95,7 +94,7 @@ class Wire:
         """Hands over what was kept, a moment later; what comes until then follows it."""
         self._paused = False
         if self._held:
-            self._manager.later(0, self._hand_over_held)
+            self._machine.later(0, self._hand_over_held)
 
     def _hand_over_held(self) -> None:
         if self._held and not self._paused:
@@ -113,14 +112,14 @@ class Wire:
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
         """Bytes of the peer."""
-        self._manager.enter(lambda: self._hand_over(data), self._life)
+        self._machine.enter(lambda: self._hand_over(data), self._life)
         return b""
 
     def _hand_over(self, data: bytes) -> None:
         if self._paused or self._held:
             self._held.append(data)
         elif self.party is not None:
-            self._manager.point()
+            self._machine.point()
             self.party.receive(data)
 
     def closed(self, reason: Reason, now_ms: int) -> None:
@@ -128,7 +127,7 @@ class Wire:
         self._held.clear()
         if self.party is not None:
             lost = self.party.lost
-            self._manager.enter(lambda: lost(f"the connection ended: {reason}"), self._life)
+            self._machine.enter(lambda: lost(f"the connection ended: {reason}"), self._life)
 
 
 class Caller(Protocol):
@@ -146,16 +145,16 @@ class Caller(Protocol):
 class Dialling:
     """A connection that is not there yet; afterwards its wire gets everything."""
 
-    def __init__(self, manager: SimManager, connection: Connection, attempt: Caller) -> None:
-        self._manager = manager
-        self._life = manager.life
+    def __init__(self, machine: SimMachine, connection: Connection, attempt: Caller) -> None:
+        self._machine = machine
+        self._life = machine.life
         self._connection = connection
         self._attempt = attempt
         self._wire: Wire | None = None
-        connection.on_open = lambda: manager.enter(self._opened, self._life)
+        connection.on_open = lambda: machine.enter(self._opened, self._life)
 
     def _opened(self) -> None:
-        wire = Wire(self._manager, self._connection)
+        wire = Wire(self._machine, self._connection)
         wire.party = self._attempt.connected(wire)
         if wire.party is None:
             self._connection.reset()
@@ -172,44 +171,46 @@ class Dialling:
             return
         refused = reason == "refused"
         status = _STATUS.CONNECTION_REFUSED if refused else _STATUS.SOCKET_CONNECT_FAILURE
-        self._manager.enter(lambda: self._attempt.failed(status, reason), self._life)
+        self._machine.enter(lambda: self._attempt.failed(status, reason), self._life)
 
 
-def resolve(manager: SimManager, host: str, done: Resolved) -> None:
+def resolve(machine: SimMachine, host: str, done: Resolved) -> None:
     """Asks the names of the world; sometimes there is no answer."""
-    address = manager.world.names.get(host.upper())
-    if address is None or manager.world.happens("unnamed"):
+    address = machine.world.names.get(host.upper())
+    if address is None or machine.world.happens("unnamed"):
         addresses, words = list[str](), f"{host} cannot be resolved"
     else:
         addresses, words = [address], ""
-    manager.later(manager.chance.randint(0, RESOLVE_MS), lambda: done(addresses, words))
+    machine.later(machine.chance.randint(0, RESOLVE_MS), lambda: done(addresses, words))
 
 
 class Wires:
     """`posthouse.protocols.binary.network.Network` for one simulated machine."""
 
-    def __init__(self, manager: SimManager) -> None:
-        self._manager = manager
-        self._network = manager.world.network
+    def __init__(self, machine: SimMachine) -> None:
+        self._machine = machine
+        self._network = machine.world.network
         self._timer: Timer | None = None
+        self._protocol: BinaryProtocol
 
-    def plug_in(self) -> None:
+    def plug_in(self, protocol: BinaryProtocol) -> None:
         """Listens for sessions and pings."""
-        manager, network = self._manager, self._network
-        network.listen(manager.address, STANDARD_PORT, self._accept)
-        network.bind(Address(manager.address, PING_PORT), self._asked)
-        network.bind(Address(manager.address, ASKING_PORT), self._answered)
+        self._protocol = protocol
+        machine, network = self._machine, self._network
+        network.listen(machine.address, STANDARD_PORT, self._accept)
+        network.bind(Address(machine.address, PING_PORT), self._asked)
+        network.bind(Address(machine.address, ASKING_PORT), self._answered)
 
     def _accept(self, connection: Connection) -> Wire:
-        manager = self._manager
-        wire = Wire(manager, connection)
+        machine = self._machine
+        wire = Wire(machine, connection)
 
         def begin() -> None:
-            manager.manager.queues.add_own_address(wire.local_address)
-            wire.party = manager.protocol.accept(wire, connection.remote.host)
+            self._protocol.desk.manager.queues.add_own_address(wire.local_address)
+            wire.party = self._protocol.accept(wire, connection.remote.host)
 
-        manager.enter(begin, manager.life)
-        if not manager.up:
+        machine.enter(begin, machine.life)
+        if not machine.up:
             connection.reset()
         return wire
 
@@ -217,45 +218,45 @@ class Wires:
 
     def resolve(self, host: str, done: Resolved) -> None:
         """Asks the names of the world."""
-        resolve(self._manager, host, done)
+        resolve(self._machine, host, done)
 
     def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         """Opens a connection; it learns later how that went."""
-        manager = self._manager
+        machine = self._machine
         self._network.connect(
-            manager.address,
+            machine.address,
             Address(address, port),
-            lambda connection: Dialling(manager, connection, attempt),
-            seen_as=manager.seen_as,
+            lambda connection: Dialling(machine, connection, attempt),
+            seen_as=machine.seen_as,
         )
 
     def ping(self, address: str, datagram: bytes) -> None:
         """Asks whether a session would be taken."""
-        here = Address(self._manager.address, ASKING_PORT)
+        here = Address(self._machine.address, ASKING_PORT)
         self._network.send_datagram(here, Address(address, PING_PORT), datagram)
 
     def wake_at(self, when_ms: int) -> None:
         """One timer for everything."""
-        manager = self._manager
+        machine = self._machine
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = manager.later(when_ms - manager.world.clock.now_ms, self._tick)
+        self._timer = machine.later(when_ms - machine.world.clock.now_ms, self._tick)
 
     def _tick(self) -> None:
-        self._manager.point()
-        self._manager.protocol.tick()
+        self._machine.point()
+        self._protocol.tick()
 
     # -- datagrams
 
     def _asked(self, data: bytes, sender: Address, now_ms: int) -> None:
-        self._manager.enter(lambda: self._answer(data, sender), self._manager.life)
+        self._machine.enter(lambda: self._answer(data, sender), self._machine.life)
 
     def _answer(self, data: bytes, sender: Address) -> None:
-        answer = self._manager.protocol.ping_asked(data)
+        answer = self._protocol.ping_asked(data)
         if answer is not None:
-            here = Address(self._manager.address, PING_PORT)
+            here = Address(self._machine.address, PING_PORT)
             self._network.send_datagram(here, sender, answer)
 
     def _answered(self, data: bytes, sender: Address, now_ms: int) -> None:
-        manager = self._manager
-        manager.enter(lambda: manager.protocol.ping_answered(data, sender.host), manager.life)
+        machine = self._machine
+        machine.enter(lambda: self._protocol.ping_answered(data, sender.host), machine.life)

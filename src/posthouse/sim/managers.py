@@ -7,7 +7,6 @@ middle of whatever it does, `PowerLost` leads back there, and its disk is what a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
@@ -17,16 +16,14 @@ from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.engine.transfer.settings import StreamSettings
 from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
 from posthouse.protocols.binary.protocol import BinaryProtocol
-from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.engine_calls import Answer, Call, Release
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.runtime.driver import Driver
 from posthouse.sim.binary_network import Wires
-from posthouse.sim.clock import SimClock, Timer
+from posthouse.sim.clock import Timer
 from posthouse.sim.disk import Policy, SimDisk
-from posthouse.sim.faults import PowerLost
-from posthouse.sim.network import Connection, SimNetwork
+from posthouse.sim.machine import SimMachine, World
 from posthouse.sim.srmp_network import HTTP_PORT, Posts
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -37,37 +34,11 @@ Errand = Generator[Call, Answer, None]
 
 OnTurn = Callable[["SimManager", Effects], None]
 OnEvent = Callable[["SimManager", Event], None]
-Overheard = Callable[[Connection, list[bytes]], None]
 GATHER_MS = 3  # a turn takes along what comes within this long
 SYNC_MS = 25
 STOPPED_MS = 200  # a clean stop: its last packets have this long to leave
 POLICIES: tuple[Policy, ...] = ("nothing", "everything", "random", "random")
 SEGMENT_SIZE = 48 << 10  # small, so that segments are sealed, compacted and checkpointed
-
-
-@dataclass
-class World:
-    """What all machines share."""
-
-    clock: SimClock
-    network: SimNetwork
-    chance: Random
-    binary: BinarySettings
-    ping: PingSettings = field(default_factory=PingSettings)
-    insecure_nacks: bool = False
-    srmp: SrmpSettings | None = None  # None: no machine listens for HTTP
-    receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
-    routers: frozenset[str] = frozenset()  # names of routing servers
-    nat: str = ""  # the address that some machines are seen as by all others
-    forwarded: dict[str, int] = field(default_factory=dict)  # those: ports that lead to their HTTP
-    names: dict[str, str] = field(default_factory=dict)  # of computers, to addresses
-    chances: dict[str, float] = field(default_factory=dict)  # of faults, each time
-    overheard: Overheard = lambda connection, parts: None  # whatever a machine puts on a wire
-
-    def happens(self, fault: str) -> bool:
-        """Whether a fault comes now."""
-        likely = self.chances.get(fault, 0.0)
-        return likely > 0 and self.chance.random() < likely
 
 
 class SimDesk:
@@ -146,19 +117,11 @@ class SimDesk:
             self.driver.release()
 
 
-class SimManager:
+class SimManager(SimMachine):
     """One machine with one queue manager, which lives several times."""
 
     def __init__(self, world: World, name: str, address: str, seed: int) -> None:
-        self.world = world
-        self.name = name
-        self.address = address
-        self.seen_as = world.nat if name in world.forwarded else None
-        self.chance = Random(seed)
-        self.up = False
-        self.life = 0
-        self.crashes = 0
-        self.in_crash_mood = False  # whether it may crash at any moment
+        super().__init__(world, name, address, seed)
         self.on_fall: Callable[[SimManager], None] = lambda machine: None
         self.on_turn: OnTurn = lambda machine, effects: None  # decided, and not written yet
         self.on_event: OnEvent = lambda machine, event: None  # durable
@@ -207,7 +170,7 @@ class SimManager:
         )
         driver.on_active = self._active
         driver.on_event = lambda event: self.on_event(self, event)
-        wires.plug_in()
+        wires.plug_in(self.protocol)
         self.srmp: SrmpProtocol | None = None
         if world.srmp is not None:
             self.srmp = self._start_srmp(world.srmp)
@@ -238,28 +201,8 @@ class SimManager:
         links = [link for link in found if link.name.host not in beside]
         return bool(sessions or links or (self.srmp and self.srmp.connections))
 
-    def enter(self, action: Callable[[], None], life: int) -> None:
-        """Lets something happen to this machine, unless it is off or that was another life."""
-        if self.up and self.life == life:
-            try:
-                action()
-            except PowerLost:
-                self._fall()
-
-    def point(self) -> None:
-        """A moment between two steps, at which the power may go."""
-        if self.in_crash_mood and self.world.happens("crash"):
-            raise PowerLost(self.name)
-
-    def crash(self) -> None:
-        """The power goes now."""
-        if self.up:
-            self._fall()
-
     def _fall(self) -> None:
-        self.up = False
-        self.crashes += 1
-        self.world.network.kill(self.address)
+        super()._fall()
         self.disk = self.disk.crash(self.chance.choice(POLICIES))
         self.on_fall(self)
 
@@ -294,11 +237,6 @@ class SimManager:
             self.srmp.listens("http", address, HTTP_PORT)
 
     # -- what happens on it
-
-    def later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Acts after a while, in the same life or not at all."""
-        life = self.life
-        return self.world.clock.call_later(max(delay_ms, 0), lambda: self.enter(action, life))
 
     def run(self, errand: Errand) -> None:
         """An application begins; it ends with the machine's life at the latest."""

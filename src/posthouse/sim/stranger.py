@@ -26,7 +26,8 @@ from posthouse.sim.forgery import (
     posted,
     receipts_url,
 )
-from posthouse.sim.managers import SimManager, World
+from posthouse.sim.machine import World
+from posthouse.sim.managers import SimManager
 from posthouse.sim.messages import PLAIN, SEQUENCED, STRANGE, Kind, Told
 from posthouse.sim.network import Address, Connection, Reason
 from posthouse.sim.srmp_network import HTTP_PORT

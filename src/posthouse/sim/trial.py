@@ -27,7 +27,8 @@ from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.sim import workload
 from posthouse.sim.balance_check import Account
 from posthouse.sim.clock import SimClock
-from posthouse.sim.managers import SimManager, World
+from posthouse.sim.machine import World
+from posthouse.sim.managers import SimManager
 from posthouse.sim.messages import ADMIN, JOURNALED, NOWHERE, PLAIN, SEQUENCED, Kind, Letter, Told
 from posthouse.sim.network import Conditions, SimNetwork
 from posthouse.sim.workload import BOSS, home, path

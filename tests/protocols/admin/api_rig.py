@@ -17,7 +17,8 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.audit_trail import AuditTrail
-from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
+from posthouse.protocols.http.door import Admin
+from posthouse.protocols.http.server import AdminServer, ControlSocket
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.runtime.driver import Clock, Driver
 from posthouse.runtime.home import real_clock

@@ -10,7 +10,8 @@ from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
 from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.sessions.handles import SessionLimits
-from posthouse.protocols.sessions.protocol import Api, ClientSession
+from posthouse.protocols.sessions.protocol import ClientSession
+from posthouse.protocols.sessions.session import Api
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.wire.frames import frames, payloads

@@ -27,7 +27,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.message import NACK_RECEIVE_REJECTED
 from posthouse.protocols.sessions.handles import SessionLimits
-from posthouse.protocols.sessions.protocol import Finish
+from posthouse.protocols.sessions.session import Finish
 from posthouse.security.access import Caller
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.packet.message import deserialize

@@ -18,7 +18,7 @@ from posthouse.model.errors import (
     QueueNotFound,
 )
 from posthouse.net.connections import Connections
-from posthouse.protocols.ncp.handler import completion_of
+from posthouse.protocols.ncp.session import completion_of
 from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.wire.ncp import framing as ncp
 from posthouse.wire.ncp.bindery_calls import (

@@ -23,10 +23,10 @@ from posthouse.protocols.remote_read.server import (
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.client import ClientConnection
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.security.accounts import Door
 from posthouse.security.nt_hash import nt_hash

@@ -11,7 +11,7 @@ from posthouse.protocols.remote_read.actions import (
     PEEK_CURRENT,
     RECEIVE,
 )
-from posthouse.protocols.remote_read.pending_receives import STALE_MAX, CallTimers
+from posthouse.protocols.remote_read.call_timers import STALE_MAX, CallTimers
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION
 from posthouse.rpc.ndr import BadStub

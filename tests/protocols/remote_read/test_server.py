@@ -18,9 +18,9 @@ from posthouse.protocols.remote_read.server import (
 )
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.rpc import ept, statuses
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.security import Level
+from posthouse.rpc.statuses import Fault
 from posthouse.security.access import default_queue_descriptor
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS

@@ -16,8 +16,8 @@ from posthouse.protocols.remote_read.actions import (
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, TOKEN_SIZE_MAX, Opnum
 from posthouse.rpc import statuses
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ndr import BadStub
+from posthouse.rpc.statuses import Fault
 from posthouse.security.peer_calls import Reply, Verb
 from tests.protocols.remote_read.rig import (
     ACK,

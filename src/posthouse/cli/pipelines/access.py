@@ -26,7 +26,7 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain
-from posthouse.cli.progress import spinner
+from posthouse.cli.progress import Advance, spinner
 from posthouse.cli.token import expiry
 from posthouse.model.errors import ServiceNotAvailable
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from posthouse.client.admin_http import BulkHttp
+    from posthouse.spark.progress import Progress
 
 STANDARD_ERROR: Final = 2
 TOKEN_LIFE: Final = "30d"
@@ -283,3 +284,12 @@ def interruptible() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def watched(advance: Advance) -> Callable[[Progress], None]:
+    """Progress of a pipeline, on the screen."""
+
+    def watch(progress: Progress) -> None:
+        advance(progress.done, progress.total)
+
+    return watch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn
@@ -29,14 +28,14 @@ from posthouse.cli.pipelines.access import (
     need_spark,
     reached,
     running_spark,
+    watched,
 )
 from posthouse.cli.pipelines.lakes import Lake, StorageOptions, moment, storage_options
-from posthouse.cli.progress import Advance, bar
+from posthouse.cli.progress import bar
 from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.spark.lakes.archiving import Archived
-    from posthouse.spark.progress import Progress
     from posthouse.spark.replay_map import MapFunction
     from posthouse.spark.replaying import Replayed
 
@@ -217,15 +216,6 @@ def archive(
 def _end_stopped() -> NoReturn:
     complain("Stopped before the end. Run the same command again: it continues.")
     raise typer.Exit(REFUSED)
-
-
-def watched(advance: Advance) -> Callable[[Progress], None]:
-    """Progress of a pipeline, on the screen."""
-
-    def watch(progress: Progress) -> None:
-        advance(progress.done, progress.total)
-
-    return watch
 
 
 def _tell_archived(remote: Remote, done: Archived) -> None:

@@ -20,6 +20,7 @@ from posthouse.cli.pipelines.access import (
     need_spark,
     reached,
     running_spark,
+    watched,
 )
 from posthouse.cli.progress import bar, spinner
 from posthouse.model.text import counted
@@ -325,7 +326,6 @@ def run_file(
     Example: posthouse pipeline run examples/orders_flow.py --out ./orders
     """
     need_spark()
-    from posthouse.cli.pipelines.command import watched
     from posthouse.spark.pipeline_runner import run
 
     with (

@@ -31,10 +31,10 @@ from posthouse.protocols.management.stubs import MANAGEMENT
 from posthouse.protocols.remote_read.stubs import REMOTE_READ, ServerPort, decode_response
 from posthouse.rpc import ept, statuses
 from posthouse.rpc.client import BindRefused, ClientConnection
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.kerberos import KerberosMissing
 from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level, LoginRefused, SecurityContext
+from posthouse.rpc.statuses import Fault
 from posthouse.rpc.syntax import SyntaxId
 
 RPC_PORT: Final = 2103

@@ -37,9 +37,9 @@ from posthouse.protocols.management.stubs import (
     PropertyValues,
 )
 from posthouse.protocols.queue_format import queue_format_of
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ndr import BadStub
 from posthouse.rpc.propvariant import Variant
+from posthouse.rpc.statuses import Fault
 
 PRIVATE_QUEUES: Final = 2
 MESSAGE_COUNT: Final = 7

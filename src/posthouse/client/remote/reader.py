@@ -64,8 +64,8 @@ from posthouse.protocols.remote_read.stubs import (
     StartReceive,
     StartTransactionalReceive,
 )
-from posthouse.rpc.interface import Fault
 from posthouse.rpc.ndr import BadStub
+from posthouse.rpc.statuses import Fault
 
 
 class RemoteReader:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from posthouse.engine.transfer.protocol_interface import Peer
 
-if TYPE_CHECKING:
-    from posthouse.protocols.binary.session import BinarySession
+Session = TypeVar("Session", contravariant=True)
+"""A `BinarySession`."""
 
 
 class Role(Enum):
@@ -52,36 +52,34 @@ class BinaryTransport(Protocol):
         ...
 
 
-class SessionHost(Protocol):
+class SessionHost(Protocol[Session]):
     """The owner of sessions: the protocol's side of the queue manager."""
 
-    def rearm(self, session: BinarySession) -> None:
+    def rearm(self, session: Session) -> None:
         """`BinarySession.next_deadline_ms` is earlier than before; `tick` is due then."""
         ...
 
-    def admits(self, session: BinarySession) -> bool:
+    def admits(self, session: Session) -> bool:
         """Asked by an acceptor that has its `remote_guid`: whether limits allow the session."""
         ...
 
-    def established(self, session: BinarySession) -> None:
+    def established(self, session: Session) -> None:
         """EstablishPacketReceived: an initiator has its first answer, 3.1.5.3.2."""
         ...
 
-    def opened(self, session: BinarySession) -> None:
+    def opened(self, session: Session) -> None:
         """The session is OPEN; queues may be attached from here on, and also before."""
         ...
 
-    def closed(self, session: BinarySession, reason: str) -> None:
+    def closed(self, session: Session, reason: str) -> None:
         """The session is CLOSED, by either side. Called once, and last."""
         ...
 
-    def peer_of(self, session: BinarySession) -> Peer:
+    def peer_of(self, session: Session) -> Peer:
         """Asked once, after `opened`: the other side as the engine has it."""
         ...
 
-    def sequences_touched(
-        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
-    ) -> None:
+    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
         """Transactional messages of these (queue, source) are safe: order acks are due."""
         ...
 

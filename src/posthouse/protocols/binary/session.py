@@ -60,7 +60,7 @@ class BinarySession:
         desk: Desk,
         settings: BinarySettings,
         transport: BinaryTransport,
-        host: SessionHost,
+        host: SessionHost[BinarySession],
         *,
         role: Role,
         own_guid: bytes,

@@ -9,59 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.model.errors import AccessDenied, InvalidHandle
-
-if TYPE_CHECKING:
-    from posthouse.engine.manager import QueueManager
-    from posthouse.protocols.handlers.context import Context
-
-ID_SIZE: Final = 16
-LABEL: Final = "api"
+from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import AccessDenied
+from posthouse.protocols.handlers.context import Context
+from posthouse.protocols.handlers.station_book import LABEL, StationOwner
 
 
-class CallerStation(NamedTuple):
-    """A station and whose it is."""
+def opened_station(manager: QueueManager, context: Context) -> tuple[str, Station]:
+    """A new station of the caller, without a login, and its identifier."""
+    services = context.services
+    return services.stations.open(
+        manager, _owner(context), context.address, services.station_lease_ms
+    )
 
-    station: Station
-    sid: bytes
-    association: object | None
+
+def found_station(manager: QueueManager, context: Context, key: str) -> Station:
+    """A station of the caller, whose lease is renewed."""
+    return context.services.stations.find(manager, _owner(context), key)
 
 
-class StationBook:
-    """Stations that stay, by identifiers that cannot be guessed."""
-
-    def __init__(self) -> None:
-        self._opened: dict[str, CallerStation] = {}
-
-    def open(self, manager: QueueManager, context: Context) -> tuple[str, Station]:
-        """A new station without a login."""
-        for key, one in list(self._opened.items()):
-            if one.station.ended:
-                del self._opened[key]
-        leased = context.association is None
-        lease_ms = context.services.station_lease_ms if leased else 0
-        station = manager.stations.begin(
-            LABEL, context.address, owner=context.association, lease_ms=lease_ms
-        )
-        key = manager.machine.random_bytes(ID_SIZE).hex()
-        self._opened[key] = CallerStation(station, context.caller.sid, context.association)
-        return key, station
-
-    def find(self, manager: QueueManager, context: Context, key: str) -> Station:
-        """A station of the caller, whose lease is renewed."""
-        found = self._opened.get(key)
-        whose = (context.caller.sid, context.association)
-        if found is None or found.station.ended or (found.sid, found.association) != whose:
-            raise InvalidHandle("there is no such station, or it has ended", "Open another one.")
-        manager.stations.touch(found.station)
-        return found.station
-
-    def forget(self, key: str) -> None:
-        """The station has ended."""
-        self._opened.pop(key, None)
+def _owner(context: Context) -> StationOwner:
+    return StationOwner(context.caller.sid, context.association)
 
 
 @contextmanager
@@ -69,7 +39,7 @@ def working(manager: QueueManager, context: Context, key: str | None) -> Iterato
     """The station that is named, or one of the caller's own for the length of a call."""
     check_whole(context)
     if key is not None:
-        yield context.services.stations.find(manager, context, key)
+        yield found_station(manager, context, key)
         return
     station = manager.stations.begin(LABEL, context.address)
     try:

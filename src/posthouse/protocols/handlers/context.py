@@ -16,7 +16,6 @@ from posthouse.model.errors import AccessDenied
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.audit_trail import AuditTrail, NoTrail
-from posthouse.protocols.handlers.caller_stations import StationBook
 from posthouse.protocols.handlers.content_view import ContentView, content_views
 from posthouse.protocols.handlers.history_samples import History
 from posthouse.protocols.handlers.lease_table import Leases
@@ -27,6 +26,7 @@ from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.handlers.request_trace import RequestTrace
 from posthouse.protocols.handlers.scan_limits import TAILS_MAX, ScanLimits
+from posthouse.protocols.handlers.station_book import StationBook
 from posthouse.protocols.pacing import Pace
 from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller

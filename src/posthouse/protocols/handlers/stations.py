@@ -12,7 +12,7 @@ from posthouse.api.types import Done, Nothing
 from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.manager import QueueManager
 from posthouse.model.bindery import parse_type, type_name
-from posthouse.protocols.handlers.caller_stations import check_whole
+from posthouse.protocols.handlers.caller_stations import check_whole, found_station, opened_station
 from posthouse.protocols.handlers.context import Context
 
 
@@ -25,7 +25,7 @@ def open_station(
     object. Jobs that it writes or services end with it by their flags.
     """
     check_whole(context)
-    key, station = context.services.stations.open(manager, context)
+    key, station = opened_station(manager, context)
     try:
         if body.name:
             _login(manager, context, station, body.type, body.name, body.password)
@@ -73,7 +73,7 @@ def renew_station(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> StationJson:
     """Renews the lease of a station, as every use of it does, and shows it."""
-    station = context.services.stations.find(manager, context, params.station)
+    station = found_station(manager, context, params.station)
     return _station_json(manager, context, params.station, station)
 
 
@@ -81,7 +81,7 @@ def login_station(
     manager: QueueManager, context: Context, params: StationParams, body: LoginBody
 ) -> StationJson:
     """Logs a station in as an object with its password; administrators need none."""
-    station = context.services.stations.find(manager, context, params.station)
+    station = found_station(manager, context, params.station)
     _login(manager, context, station, body.type, body.name, body.password)
     return _station_json(manager, context, params.station, station)
 
@@ -90,7 +90,7 @@ def logout_station(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> StationJson:
     """Logs a station out; it stays open, without a login."""
-    station = context.services.stations.find(manager, context, params.station)
+    station = found_station(manager, context, params.station)
     manager.stations.logout(station)
     return _station_json(manager, context, params.station, station)
 
@@ -99,7 +99,7 @@ def end_station(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> Done:
     """Ends a station: jobs that it writes or services are treated by their flags."""
-    station = context.services.stations.find(manager, context, params.station)
+    station = found_station(manager, context, params.station)
     manager.stations.end(station)
     context.services.stations.forget(params.station)
     return Done()
@@ -109,6 +109,6 @@ def restore_rights(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> Done:
     """Gives a station its own rights back (NWRestoreQueueServerRights)."""
-    station = context.services.stations.find(manager, context, params.station)
+    station = found_station(manager, context, params.station)
     manager.jobs.restore_queue_server_rights(station)
     return Done()

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
@@ -30,6 +30,7 @@ from posthouse.protocols.http.authentication import (
     PasswordLogin,
     upgrade_headers,
 )
+from posthouse.protocols.http.door import HEADER_MAX, AdminDoor
 from posthouse.protocols.http.memory_reservations import Rooms
 from posthouse.protocols.memory import (
     ANSWERS,
@@ -43,10 +44,6 @@ from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
 from posthouse.wire.frames.frames import LARGE
 
-if TYPE_CHECKING:
-    from posthouse.protocols.http.server import AdminDoor
-
-HEADER_MAX: Final = 8192
 TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 PIPELINED_MAX: Final = 16  # requests; who sends more of them is not seen to go

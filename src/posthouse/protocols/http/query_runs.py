@@ -29,7 +29,7 @@ from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.http.authentication import ApiIdentity, Gate
 from posthouse.protocols.http.background_work import is_of_owner
 from posthouse.protocols.http.connection import HttpConnection
-from posthouse.protocols.http.server import Admin, AdminDoor
+from posthouse.protocols.http.door import Admin, AdminDoor
 
 ANSWER_MAX: Final = 16 << 20
 """Bytes of an answer that are read from a process; it keeps to half of that by itself."""

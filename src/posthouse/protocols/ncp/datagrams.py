@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.net.connections import Admission
-from posthouse.protocols.ncp.session import ServiceConnection, refuse_connection
+from posthouse.protocols.ncp.session import NcpEndpoint, ServiceConnection, refuse_connection
 from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.wire.ncp.framing import (
     ALIVE,
@@ -23,9 +23,6 @@ from posthouse.wire.ncp.framing import (
     write_reply,
     write_watchdog,
 )
-
-if TYPE_CHECKING:
-    from posthouse.protocols.ncp.protocol import NcpProtocol
 
 
 class Watchdog:
@@ -166,7 +163,7 @@ class DatagramConnection:
 class Datagrams:
     """All clients on UDP, by their addresses and ports."""
 
-    def __init__(self, protocol: NcpProtocol, send: SendTo) -> None:
+    def __init__(self, protocol: NcpEndpoint, send: SendTo) -> None:
         self.protocol = protocol
         self.send = send
         self._peers: dict[Peer, DatagramConnection] = {}

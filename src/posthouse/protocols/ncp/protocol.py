@@ -1,27 +1,46 @@
-"""NCP of one queue manager: all service connections, and their metrics.
+"""NCP of one queue manager: its calls, and the transports that they come by.
+
+Most calls are one method of the engine, which their entry in `wire/ncp` names. The others have a
+handler in `calls` or `login.py`.
 
 Pure: bytes and the time come in, bytes and deadlines go out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
 
-from posthouse.net.connections import Admission, Connections, Refused
+from posthouse.engine.manager import QueueManager
+from posthouse.net.connections import Connections
 from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.ncp.calls.jobs import JOB_HANDLERS
 from posthouse.protocols.ncp.calls.session import SESSION_HANDLERS
 from posthouse.protocols.ncp.datagrams import Datagrams, SendTo
-from posthouse.protocols.ncp.handler import Handlers, by_engine
 from posthouse.protocols.ncp.login import LOGIN_HANDLERS
-from posthouse.protocols.ncp.session import ServiceConnection
+from posthouse.protocols.ncp.session import Handler, Handlers, NcpEndpoint, ServiceConnection
 from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.protocols.ncp.streams import NcpTransport, StreamSession
-from posthouse.protocols.timers import Timers
 from posthouse.wire.ncp.calls import NcpCall
 from posthouse.wire.ncp.functions import CALLS
+
+
+def by_engine(call: NcpCall[Any, Any]) -> Handler:
+    """The handler of a call whose entry names a method of the engine.
+
+    `tests/protocols/job_queue/test_ncp_table.py` holds the entries against the signatures.
+    """
+    assert call.engine is not None, call.name
+    method_of = attrgetter(f"{call.engine.part}.{call.engine.method}")
+    arguments = call.engine.arguments
+
+    def handle(connection: ServiceConnection, manager: QueueManager, asked: Any) -> Any:
+        values = [getattr(asked, field) for field in arguments]
+        return call.answer_with(method_of(manager)(connection.of_station, *values))
+
+    return handle
+
 
 HANDLERS: Final[Handlers] = {
     **{key: by_engine(call) for key, call in CALLS.items() if call.engine is not None},
@@ -31,29 +50,12 @@ HANDLERS: Final[Handlers] = {
 }
 assert HANDLERS.keys() == CALLS.keys()
 
-UNKNOWN_CALL: Final = "unknown or malformed"
 
-
-class NcpFigures(NamedTuple):
-    """The figures of the endpoint, for the metrics."""
-
-    connections: int
-    logged_in: int
-    calls: Mapping[str, int]  # by name
-    completions: Mapping[str, int]  # by code
-    repeated: int
-    working: int
-    polled: int
-    refused: Mapping[str, int]  # by reason
-
-
-class NcpProtocol:
+class NcpProtocol(NcpEndpoint):
     """Queue services and bindery for NetWare clients.
 
     `now` is the monotonic clock in milliseconds; `wake` is told when `tick` has something to do.
     """
-
-    handlers: Final = HANDLERS
 
     def __init__(
         self,
@@ -64,22 +66,7 @@ class NcpProtocol:
         wake: Callable[[int], None] = lambda when_ms: None,
         connections: Connections | None = None,
     ) -> None:
-        self.desk = desk
-        self.settings = settings
-        self.server_name = server_name
-        self.now = now
-        self.timers = Timers(wake)
-        self.limits = connections or Connections()
-        self.services: dict[int, ServiceConnection] = {}
-        self.peak = 0
-        self.repeated = 0  # replies sent again from memory
-        self.working = 0  # requests that were asked again while they ran
-        self.polled = 0  # questions of the watchdog
-        self._calls: Counter[str] = Counter()
-        self._completions: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
-
-    # -- transports
+        super().__init__(desk, settings, server_name, HANDLERS, now, wake, connections)
 
     def accept(self, transport: NcpTransport, address: str) -> StreamSession:
         """A TCP connection."""
@@ -89,53 +76,6 @@ class NcpProtocol:
         """A UDP port."""
         return Datagrams(self, send)
 
-    def admit(self, address: str) -> Admission | None:
-        """Counts a connection of that address in, or refuses it."""
-        try:
-            return self.limits.admit(address)
-        except Refused as error:
-            self.refused(str(error))
-            return None
-
     def tick(self) -> None:
         """Timers that are due."""
         self.timers.run(self.now())
-
-    # -- what happened
-
-    def begun(self, service: ServiceConnection) -> None:
-        """A service connection has its number."""
-        self.services[service.number] = service
-        self.peak = max(self.peak, len(self.services))
-
-    def over(self, service: ServiceConnection) -> None:
-        """It has ended."""
-        if self.services.get(service.number) is service:
-            del self.services[service.number]
-
-    def completed(self, call: NcpCall[Any, Any] | None, code: int) -> None:
-        """A request is answered."""
-        self._calls[UNKNOWN_CALL if call is None else call.name] += 1
-        self._completions[f"0x{code:02X}"] += 1
-
-    def malformed(self, cause: str) -> None:
-        """Bytes that are not NCP."""
-        self.refused("malformed")
-
-    def refused(self, reason: str) -> None:
-        """A connection or datagram that is turned away."""
-        self._refused[reason] += 1
-
-    @property
-    def figures(self) -> NcpFigures:
-        """For the metrics."""
-        return NcpFigures(
-            len(self.services),
-            sum(service.is_logged_in for service in self.services.values()),
-            dict(self._calls),
-            dict(self._completions),
-            self.repeated,
-            self.working,
-            self.polled,
-            dict(self._refused),
-        )

@@ -1,16 +1,32 @@
-"""The service connection of an NCP client, over any transport (qms-facts 1.4)."""
+"""The service connections of NCP clients, over any transport (qms-facts 1.4), and all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.manager import QueueManager
-from posthouse.model.completion_codes import BAD_LENGTH, FAILURE, UNSUPPORTED
-from posthouse.model.errors import QmsError, Truncated
-from posthouse.protocols.engine_calls import Answer
-from posthouse.protocols.ncp.handler import Handler, completion_of
+from posthouse.model.completion_codes import (
+    BAD_LENGTH,
+    FAILURE,
+    OUT_OF_DISK_SPACE,
+    Q_IO_FAILURE,
+    SERVER_OUT_OF_MEMORY,
+    UNSUPPORTED,
+)
+from posthouse.model.errors import (
+    InsufficientResources,
+    MessageStorageFailed,
+    QmsError,
+    QueueError,
+    Truncated,
+)
+from posthouse.net.connections import Admission, Connections, Refused
+from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.ncp.settings import NcpSettings
+from posthouse.protocols.timers import Timers
 from posthouse.wire.ncp.calls import NOTHING, NcpCall
 from posthouse.wire.ncp.framing import (
     BAD_CONNECTION,
@@ -23,17 +39,114 @@ from posthouse.wire.ncp.framing import (
 )
 from posthouse.wire.ncp.functions import CALLS
 
-if TYPE_CHECKING:
-    from posthouse.protocols.ncp.protocol import NcpProtocol
-
 LABEL: Final = "ncp"
+UNKNOWN_CALL: Final = "unknown or malformed"
 Send = Callable[[bytes], None]
+Handler = Callable[["ServiceConnection", QueueManager, Any], tuple[Any, ...] | bytes]
+"""Runs a call on the engine: its answer as a record of the call's reply, or already as bytes."""
+
+Handlers = dict[tuple[int, int | None], Handler]
+
+
+def table(*pairs: tuple[NcpCall[Any, Any], Handler]) -> Handlers:
+    """Handlers by the numbers of their calls."""
+    return {call.key: handler for call, handler in pairs}
+
+
+class NcpFigures(NamedTuple):
+    """The figures of the endpoint, for the metrics."""
+
+    connections: int
+    logged_in: int
+    calls: Mapping[str, int]  # by name
+    completions: Mapping[str, int]  # by code
+    repeated: int
+    working: int
+    polled: int
+    refused: Mapping[str, int]  # by reason
+
+
+class NcpEndpoint:
+    """All service connections, and what they count: the part of `NcpProtocol` that they see."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: NcpSettings,
+        server_name: str,
+        handlers: Handlers,
+        now: Callable[[], int],
+        wake: Callable[[int], None],
+        connections: Connections | None,
+    ) -> None:
+        self.desk = desk
+        self.settings = settings
+        self.handlers = handlers
+        self.server_name = server_name
+        self.now = now
+        self.timers = Timers(wake)
+        self.limits = connections or Connections()
+        self.services: dict[int, ServiceConnection] = {}
+        self.peak = 0
+        self.repeated = 0  # replies sent again from memory
+        self.working = 0  # requests that were asked again while they ran
+        self.polled = 0  # questions of the watchdog
+        self._calls: Counter[str] = Counter()
+        self._completions: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+
+    def admit(self, address: str) -> Admission | None:
+        """Counts a connection of that address in, or refuses it."""
+        try:
+            return self.limits.admit(address)
+        except Refused as error:
+            self.refused(str(error))
+            return None
+
+    # -- what happened
+
+    def begun(self, service: ServiceConnection) -> None:
+        """A service connection has its number."""
+        self.services[service.number] = service
+        self.peak = max(self.peak, len(self.services))
+
+    def over(self, service: ServiceConnection) -> None:
+        """It has ended."""
+        if self.services.get(service.number) is service:
+            del self.services[service.number]
+
+    def completed(self, call: NcpCall[Any, Any] | None, code: int) -> None:
+        """A request is answered."""
+        self._calls[UNKNOWN_CALL if call is None else call.name] += 1
+        self._completions[f"0x{code:02X}"] += 1
+
+    def malformed(self, cause: str) -> None:
+        """Bytes that are not NCP."""
+        self.refused("malformed")
+
+    def refused(self, reason: str) -> None:
+        """A connection or datagram that is turned away."""
+        self._refused[reason] += 1
+
+    @property
+    def figures(self) -> NcpFigures:
+        """For the metrics."""
+        return NcpFigures(
+            len(self.services),
+            sum(service.is_logged_in for service in self.services.values()),
+            dict(self._calls),
+            dict(self._completions),
+            self.repeated,
+            self.working,
+            self.polled,
+            dict(self._refused),
+        )
 
 
 class ServiceConnection:
     """A connection number with its station. Answers go out when what they report is durable."""
 
-    def __init__(self, protocol: NcpProtocol, address: str, *, datagrams: bool) -> None:
+    def __init__(self, protocol: NcpEndpoint, address: str, *, datagrams: bool) -> None:
         self.protocol = protocol
         self.settings = protocol.settings
         self.address = address
@@ -137,7 +250,7 @@ class ServiceConnection:
             return None, _bad_length, NOTHING
 
 
-def refuse_connection(protocol: NcpProtocol, request: Request, send: Send) -> None:
+def refuse_connection(protocol: NcpEndpoint, request: Request, send: Send) -> None:
     """Who asks on a connection that is not theirs, or is none (qms-facts 1.1)."""
     reply = Reply(
         REPLY, request.sequence, request.connection, request.task, FAILURE, BAD_CONNECTION
@@ -155,3 +268,13 @@ def _unsupported(connection: ServiceConnection, manager: QueueManager, asked: ob
 
 def _bad_length(connection: ServiceConnection, manager: QueueManager, asked: object) -> bytes:
     raise QmsError(BAD_LENGTH, "the length of the request is wrong, or too short for its call")
+
+
+def completion_of(error: QueueError, call: NcpCall[Any, Any] | None) -> int:
+    """The byte for a refusal; those that are not of job queues come from the store."""
+    if isinstance(error, QmsError):
+        return error.completion
+    if isinstance(error, InsufficientResources):
+        is_write = call is not None and call.subfunction is None
+        return OUT_OF_DISK_SPACE if is_write else SERVER_OUT_OF_MEMORY
+    return Q_IO_FAILURE if isinstance(error, MessageStorageFailed) else FAILURE

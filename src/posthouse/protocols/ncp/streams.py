@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.protocols.ncp.session import ServiceConnection, refuse_connection
+from posthouse.protocols.ncp.session import NcpEndpoint, ServiceConnection, refuse_connection
 from posthouse.wire.ncp.framing import (
     CREATE_CONNECTION,
     DESTROY_CONNECTION,
@@ -14,9 +14,6 @@ from posthouse.wire.ncp.framing import (
     frame_reply,
     read_request,
 )
-
-if TYPE_CHECKING:
-    from posthouse.protocols.ncp.protocol import NcpProtocol
 
 
 class NcpTransport(Protocol):
@@ -43,7 +40,7 @@ class NcpTransport(Protocol):
 class StreamSession:
     """One TCP connection of a client."""
 
-    def __init__(self, protocol: NcpProtocol, transport: NcpTransport, address: str) -> None:
+    def __init__(self, protocol: NcpEndpoint, transport: NcpTransport, address: str) -> None:
         self._protocol = protocol
         self._transport = transport
         self._address = address

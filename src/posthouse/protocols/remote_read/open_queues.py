@@ -1,11 +1,16 @@
-"""Queues that remote readers have open: open, close, rundown ([MS-MQRR] 3.1.4.2-3, .11, 3.1.6)."""
+"""Remote readers, the queues that they have open, and the receives that they have begun.
+
+Open, close and rundown are [MS-MQRR] 3.1.4.2-3, .11 and 3.1.6, pending requests 3.1.1.2-3.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from posthouse.engine.transfer.remote_reads import end_association, return_message, run_down
@@ -14,9 +19,11 @@ from posthouse.model.errors import (
     InvalidParameter,
     OperationCancelled,
 )
-from posthouse.protocols.engine_calls import Answer
-from posthouse.protocols.memory import ANSWERS
+from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.memory import ANSWERS, MemoryAccount
 from posthouse.protocols.queue_format import name_of
+from posthouse.protocols.remote_read.call_timers import CallTimer, CallTimers
+from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     OpenedQueueForMove,
@@ -27,12 +34,8 @@ from posthouse.protocols.remote_read.stubs import OpenQueueResponse as Opened
 from posthouse.protocols.rpc_callers import caller_of
 from posthouse.rpc import statuses
 from posthouse.rpc.association import Group
-from posthouse.rpc.interface import Call, Fault
-
-if TYPE_CHECKING:
-    from posthouse.protocols.remote_read.pending_receives import PendingRequestEntry
-    from posthouse.protocols.remote_read.protocol import RemoteRead
-    from posthouse.protocols.remote_read.receiving import StartedReceive
+from posthouse.rpc.interface import Call
+from posthouse.rpc.statuses import Fault
 
 RECEIVE_ACCESS: Final = 0x00000001
 MOVE_ACCESS: Final = 0x00000004
@@ -63,8 +66,8 @@ class QueueContext:
         self.descriptor = descriptor
         self.handle = b""
         self.pending: dict[int, PendingRequestEntry] = {}
-        self.waits: dict[int, StartedReceive] = {}  # reads that wait, peeks too (decision 92)
-        self.kept: dict[int, StartedReceive] = {}  # reads that are not made yet: see Client
+        self.waits: dict[int, PendingRequestEntry] = {}  # reads that wait, peeks too (decision 92)
+        self.kept: dict[int, PendingRequestEntry] = {}  # reads that are not made yet: see Client
 
     @property
     def for_move(self) -> bool:
@@ -98,6 +101,92 @@ class QueueContext:
             return_message(manager, self.descriptor, entry.lookup_id, in_doubt=in_doubt)
 
 
+class PendingRequestEntry(ABC):
+    """A receive of one client: [MS-MQRR] 3.1.1.2."""
+
+    __slots__ = ("due_ms", "lookup_id", "queue", "request_id", "time_stamp")
+
+    def __init__(self, queue: QueueContext, request_id: int, now_ms: int) -> None:
+        self.queue = queue
+        self.request_id = request_id
+        self.lookup_id = 0  # until a message was read for it
+        self.time_stamp = now_ms & 0xFFFFFFFF
+        self.due_ms = 0  # of its cleanup timer
+
+    @abstractmethod
+    def resume(self) -> None:
+        """It was kept back, and its client has room again."""
+
+    @abstractmethod
+    def call_off(self) -> None:
+        """It was kept back, and is never made."""
+
+    @abstractmethod
+    def cancel(self, manager: QueueManager) -> None:
+        """It waits for a message, and is to wait no longer."""
+
+    def clean_up(self, manager: QueueManager) -> None:
+        """3.1.5.1: it was not ended in time; its reader may have used it."""
+        return_message(manager, self.queue.descriptor, self.lookup_id, in_doubt=True)
+
+
+class PendingRequestTable:
+    """All entries, by handle and request identifier ([MS-MQRR] 3.1.1.3), with cleanup timers.
+
+    Decision 91: the timer starts when the message is locked, so that a client that waits long does
+    not lose what it has just got.
+    """
+
+    __slots__ = ("count", "per_handle_max", "timers")
+
+    def __init__(self, cleanup_ms: int, per_handle_max: int, wake: Callable[[int], None]) -> None:
+        self.count = 0
+        self.per_handle_max = per_handle_max
+        self.timers: CallTimers[PendingRequestEntry] = CallTimers(cleanup_ms, wake)
+
+    def add(self, entry: PendingRequestEntry) -> None:
+        """Takes an entry in; its request identifier is not free again before it is removed."""
+        queue = entry.queue
+        pending, request_id = queue.pending, entry.request_id
+        if request_id in pending or request_id in queue.waits:
+            raise InvalidParameter(f"the request {request_id} of this queue has not ended yet")
+        if len(pending) >= self.per_handle_max:
+            raise InsufficientResources(
+                "too many messages were received and not ended", "End some of them first."
+            )
+        pending[request_id] = entry
+        self.count += 1
+
+    def locked(self, entry: PendingRequestEntry, lookup_id: int, now_ms: int) -> None:
+        """A message was read for it."""
+        entry.lookup_id = lookup_id
+        self.timers.start(entry, now_ms)
+
+    def remove(self, entry: PendingRequestEntry) -> bool:
+        """The entry is done with, its timer stopped; False: it was already."""
+        pending = entry.queue.pending
+        if pending.get(entry.request_id) is not entry:
+            return False
+        del pending[entry.request_id]
+        self.count -= 1
+        self.timers.stop(entry)
+        return True
+
+    def remove_all(self, queue: QueueContext) -> list[PendingRequestEntry]:
+        """The entries of a handle that is closed or run down."""
+        entries = list(queue.pending.values())
+        for entry in entries:
+            self.remove(entry)
+        return entries
+
+    def take_due(self, now_ms: int) -> list[PendingRequestEntry]:
+        """Entries whose cleanup timer has run out; they are in the table no more."""
+        due = self.timers.take_due(now_ms)
+        for entry in due:
+            self.remove(entry)
+        return due
+
+
 class Client:
     """An association group that has opened or enlisted anything: all of one remote client.
 
@@ -107,12 +196,12 @@ class Client:
 
     __slots__ = ("_group", "_holder", "kept", "owed", "remote")
 
-    def __init__(self, remote: RemoteRead, group: Group, address: str) -> None:
+    def __init__(self, remote: RemoteReaders, group: Group, address: str) -> None:
         self.remote = remote
         self._group = group
         self._holder = remote.memory.open(address, lambda reason: None, self._go_on)
         self.owed = 0  # bytes of messages read and not delivered
-        self.kept: deque[StartedReceive] = deque()
+        self.kept: deque[PendingRequestEntry] = deque()
 
     @property
     def is_full(self) -> bool:
@@ -160,6 +249,50 @@ class Client:
 
     def _end(self, manager: QueueManager) -> None:
         end_association(manager, self._group)
+
+
+class RunningCall(CallTimer, Protocol):
+    """A call that may take too long."""
+
+    def timed_out(self) -> None:
+        """It has."""
+        ...
+
+
+class RemoteReaders:
+    """All remote clients, and what they have open and begun."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: RemoteReadSettings,
+        now: Callable[[], int],
+        wake: Callable[[int], None],
+        memory: MemoryAccount | None,
+    ) -> None:
+        self.desk = desk
+        self.memory = memory or MemoryAccount()
+        self.settings = settings
+        self.now = now
+        self.logins = Logins(desk.manager.accounts, now)
+        self.pending = PendingRequestTable(settings.cleanup_ms, settings.pending_max, wake)
+        self.calls_running: CallTimers[RunningCall] = CallTimers(settings.call_timeout_ms, wake)
+        self.clients: dict[Group, Client] = {}
+        self.opened = 0
+        self.waiting = 0
+
+    def know(self, group: Group, address: str) -> Client:
+        """The client of an association group, registered so that its end is noticed."""
+        client = self.clients.get(group)
+        if client is None:
+            client = Client(self, group, address)
+            try:
+                group.open(client, client.rundown)
+            except BaseException:  # it is full
+                client.leave()
+                raise
+            self.clients[group] = client
+        return client
 
 
 class OpeningCall:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.remote_reads import enlist, move_message, set_acknowledgement_class
 from posthouse.model.errors import (
@@ -22,11 +21,12 @@ from posthouse.model.errors import (
 from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.actions import action_of
-from posthouse.protocols.remote_read.open_queues import Client, OpeningCall, QueueContext, ignore
-from posthouse.protocols.remote_read.pending_receives import (
-    CallTimers,
+from posthouse.protocols.remote_read.open_queues import (
+    OpeningCall,
     PendingRequestEntry,
-    PendingRequestTable,
+    QueueContext,
+    RemoteReaders,
+    ignore,
 )
 from posthouse.protocols.remote_read.receiving import StartedReceive, answer_result, result_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
@@ -46,7 +46,7 @@ from posthouse.protocols.remote_read.stubs import (
 )
 from posthouse.protocols.rpc_callers import Acted, RemoteAct, caller_of, unaudited
 from posthouse.rpc import statuses
-from posthouse.rpc.association import NULL_HANDLE, Group
+from posthouse.rpc.association import NULL_HANDLE
 from posthouse.rpc.interface import Call, Interface
 
 _ACK: Final = int(Ack.ACK)
@@ -66,7 +66,7 @@ class RemoteReadFigures(NamedTuple):
     cleaned_up: int
 
 
-class RemoteRead:
+class RemoteRead(RemoteReaders):
     """The queues of this queue manager for readers on other machines.
 
     `now` is the monotonic clock in milliseconds; `wake` is told when `tick` has something to do.
@@ -80,19 +80,8 @@ class RemoteRead:
         wake: Callable[[int], None] = lambda when_ms: None,
         memory: MemoryAccount | None = None,
     ) -> None:
-        self.desk = desk
-        self.memory = memory or MemoryAccount()
-        self.settings = settings
-        self.now = now
-        self.logins = Logins(desk.manager.accounts, now)
+        super().__init__(desk, settings, now, wake, memory)
         self.port = 0  # where the interface listens, once it does
-        self.pending = PendingRequestTable(settings.cleanup_ms, settings.pending_max, wake)
-        self.calls_running: CallTimers[OpeningCall | _EnlistingCall] = CallTimers(
-            settings.call_timeout_ms, wake
-        )
-        self.clients: dict[Group, Client] = {}
-        self.opened = 0
-        self.waiting = 0
         self.cleaned_up = 0
         self.acted: Acted = unaudited  # writes an act down, then calls
         self._calls = [0] * (max(METHODS) + 1)
@@ -131,19 +120,6 @@ class RemoteRead:
             len(self.clients),
             self.cleaned_up,
         )
-
-    def know(self, group: Group, address: str) -> Client:
-        """The client of an association group, registered so that its end is noticed."""
-        client = self.clients.get(group)
-        if client is None:
-            client = Client(self, group, address)
-            try:
-                group.open(client, client.rundown)
-            except BaseException:  # it is full
-                client.leave()
-                raise
-            self.clients[group] = client
-        return client
 
     # -- time
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
@@ -34,8 +34,12 @@ from posthouse.model.errors import (
 from posthouse.model.message import INFINITE
 from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.remote_read.actions import Action
-from posthouse.protocols.remote_read.open_queues import QueueContext, ignore
-from posthouse.protocols.remote_read.pending_receives import PendingRequestEntry
+from posthouse.protocols.remote_read.open_queues import (
+    PendingRequestEntry,
+    QueueContext,
+    RemoteReaders,
+    ignore,
+)
 from posthouse.protocols.remote_read.sections import sections
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
@@ -47,9 +51,6 @@ from posthouse.protocols.remote_read.stubs import (
     not_received,
 )
 from posthouse.rpc.interface import BACKLOG_MAX, Call
-
-if TYPE_CHECKING:
-    from posthouse.protocols.remote_read.protocol import RemoteRead
 
 _RECEIVED: Final = METHODS[Opnum.START_RECEIVE].response
 _RESULT: Final = struct.Struct("<I")
@@ -86,7 +87,7 @@ class StartedReceive(PendingRequestEntry):
 
     def __init__(
         self,
-        remote: RemoteRead,
+        remote: RemoteReaders,
         call: Call,
         queue: QueueContext,
         action: Action,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from posthouse.engine.ledger.effects import Read, Reads
 from posthouse.engine.ledger.row_columns import ARRIVED_WORD, CLASS_WORD
@@ -21,6 +20,7 @@ from posthouse.model.errors import (
     ServiceNotAvailable,
 )
 from posthouse.protocols.engine_calls import Answer
+from posthouse.protocols.sessions.session import OpenSession
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.frames.frames import (
     MARK_IN_DOUBT,
@@ -35,8 +35,6 @@ from posthouse.wire.frames.message_columns import (
 )
 from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 
-if TYPE_CHECKING:
-    from posthouse.protocols.sessions.protocol import ClientSession
 
 
 def encode_reads(request: int, answer: Answer) -> list[bytes]:
@@ -73,7 +71,7 @@ def bytes_of(manager: QueueManager, found: Read | Sequence[Read]) -> int:
 class FetchRequest(ABC):
     """A request that brings messages, from its frame to its answer."""
 
-    def __init__(self, session: ClientSession, request: int) -> None:
+    def __init__(self, session: OpenSession, request: int) -> None:
         self.session = session
         self.request = request
         self.size = 0  # of what it found at once
@@ -105,7 +103,7 @@ class FetchRequest(ABC):
 class SessionLookup(FetchRequest):
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
 
-    def __init__(self, session: ClientSession, request: int, asked: payloads.Lookup) -> None:
+    def __init__(self, session: OpenSession, request: int, asked: payloads.Lookup) -> None:
         super().__init__(session, request)
         self.asked = asked
 
@@ -138,7 +136,7 @@ class SessionRead(FetchRequest):
 
     is_peek = False
 
-    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+    def __init__(self, session: OpenSession, request: int, asked: frames.Read) -> None:
         super().__init__(session, request)
         self.asked = asked
         self.descriptor: OpenQueueDescriptor | None = None  # once it waits
@@ -218,7 +216,7 @@ class ReceiveRequest(SessionRead):
     One that is for more messages than a turn reads goes on in the next turns.
     """
 
-    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+    def __init__(self, session: OpenSession, request: int, asked: frames.Read) -> None:
         super().__init__(session, request, asked)
         self._parts: list[Answer] = []  # what earlier turns have brought
         self._got = 0  # messages in them

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.sessions.calls import about, count, send_as_transaction, send_to_list
@@ -32,19 +31,17 @@ from posthouse.protocols.sessions.reads import (
     SessionLookup,
     SessionRead,
 )
+from posthouse.protocols.sessions.session import OpenSession
 from posthouse.wire.frames import frames, payloads
 
-if TYPE_CHECKING:
-    from posthouse.protocols.sessions.protocol import ClientSession
 
-
-def on_ping(session: ClientSession, request: int, payload: bytes) -> None:
+def on_ping(session: OpenSession, request: int, payload: bytes) -> None:
     """PING: an answer, and nothing else."""
     decoded(payloads.Ping, frames.PING, payload)
     session.write(frames.encode(request, payloads.Done()))
 
 
-def on_call(session: ClientSession, request: int, payload: bytes) -> None:
+def on_call(session: OpenSession, request: int, payload: bytes) -> None:
     """CALL: the management interface, with the same handlers as over HTTP."""
     asked = decoded(payloads.Call, frames.CALL, payload)
     if session.api is None:
@@ -66,7 +63,7 @@ def on_call(session: ClientSession, request: int, payload: bytes) -> None:
 # -- queues and cursors
 
 
-def on_open(session: ClientSession, request: int, payload: bytes) -> None:
+def on_open(session: OpenSession, request: int, payload: bytes) -> None:
     """OPEN: Open Queue ([MS-MQDMPR] 3.1.7.1.5)."""
     asked = decoded(payloads.Open, frames.OPEN, payload)
 
@@ -89,7 +86,7 @@ def on_open(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, structure)
 
 
-def on_close(session: ClientSession, request: int, payload: bytes) -> None:
+def on_close(session: OpenSession, request: int, payload: bytes) -> None:
     """CLOSE: Close Queue (3.1.7.1.6)."""
     asked = decoded(payloads.Close, frames.CLOSE, payload)
 
@@ -102,7 +99,7 @@ def on_close(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, done)
 
 
-def on_open_cursor(session: ClientSession, request: int, payload: bytes) -> None:
+def on_open_cursor(session: OpenSession, request: int, payload: bytes) -> None:
     """OPEN_CURSOR: Open Cursor (3.1.7.1.1)."""
     asked = decoded(payloads.OpenCursor, frames.OPEN_CURSOR, payload)
 
@@ -114,7 +111,7 @@ def on_open_cursor(session: ClientSession, request: int, payload: bytes) -> None
     session.decide(request, call, structure)
 
 
-def on_close_cursor(session: ClientSession, request: int, payload: bytes) -> None:
+def on_close_cursor(session: OpenSession, request: int, payload: bytes) -> None:
     """CLOSE_CURSOR: Close Cursor (3.1.7.1.2)."""
     asked = decoded(payloads.CloseCursor, frames.CLOSE_CURSOR, payload)
 
@@ -126,7 +123,7 @@ def on_close_cursor(session: ClientSession, request: int, payload: bytes) -> Non
     session.decide(request, call, done)
 
 
-def on_purge(session: ClientSession, request: int, payload: bytes) -> None:
+def on_purge(session: OpenSession, request: int, payload: bytes) -> None:
     """PURGE: Purge Queue (3.1.7.1.7)."""
     asked = decoded(payloads.Purge, frames.PURGE, payload)
 
@@ -143,7 +140,7 @@ def on_purge(session: ClientSession, request: int, payload: bytes) -> None:
         session.act(request, "purge_queue", {"queue": queue}, call, structure)
 
 
-def on_count(session: ClientSession, request: int, payload: bytes) -> None:
+def on_count(session: OpenSession, request: int, payload: bytes) -> None:
     """COUNT: how much a queue holds."""
     asked = decoded(payloads.Count, frames.COUNT, payload)
     session.decide(
@@ -155,7 +152,7 @@ def on_count(session: ClientSession, request: int, payload: bytes) -> None:
     )
 
 
-def on_move(session: ClientSession, request: int, payload: bytes) -> None:
+def on_move(session: OpenSession, request: int, payload: bytes) -> None:
     """MOVE: Move Message (3.1.7.1.16)."""
     asked = decoded(payloads.Move, frames.MOVE, payload)
     session.decide(
@@ -173,7 +170,7 @@ def on_move(session: ClientSession, request: int, payload: bytes) -> None:
 # -- messages
 
 
-def on_send(session: ClientSession, request: int, payload: bytes) -> None:
+def on_send(session: OpenSession, request: int, payload: bytes) -> None:
     """SEND: Enqueue Message To An Open Queue (3.1.7.1.27), all or none, once per request id."""
     handle, transaction, request_id, packets, size = frames.decode_send(payload)
     alone = transaction == payloads.OWN_TRANSACTION
@@ -205,12 +202,12 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, _sent, size)
 
 
-def on_receive(session: ClientSession, request: int, payload: bytes) -> None:
+def on_receive(session: OpenSession, request: int, payload: bytes) -> None:
     """RECEIVE: Dequeue Message (3.1.7.1.10), or its first step (3.1.7.1.11)."""
     _begin(ReceiveRequest(session, request, frames.decode_read(payload)))
 
 
-def on_peek(session: ClientSession, request: int, payload: bytes) -> None:
+def on_peek(session: OpenSession, request: int, payload: bytes) -> None:
     """PEEK: Peek Message and Peek Next Message (3.1.7.1.14-15)."""
     _begin(PeekRequest(session, request, frames.decode_read(payload)))
 
@@ -221,13 +218,13 @@ def _begin(read: SessionRead) -> None:
     read.begin()
 
 
-def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
+def on_lookup(session: OpenSession, request: int, payload: bytes) -> None:
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
     asked = decoded(payloads.Lookup, frames.LOOKUP, payload)
     SessionLookup(session, request, asked).begin()
 
 
-def on_end(session: ClientSession, request: int, payload: bytes) -> None:
+def on_end(session: OpenSession, request: int, payload: bytes) -> None:
     """END: Dequeue Message End (3.1.7.1.12) for many, once for each request id."""
     ending = frames.decode_end(payload)
     lookup_ids = list(ending.lookup_ids)
@@ -252,7 +249,7 @@ def on_end(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, _ended, len(payload))
 
 
-def on_cancel(session: ClientSession, request: int, payload: bytes) -> None:
+def on_cancel(session: OpenSession, request: int, payload: bytes) -> None:
     """CANCEL: Cancel Waiting Message Read Request (3.1.7.1.17)."""
     asked = decoded(payloads.Cancel, frames.CANCEL, payload)
 
@@ -278,7 +275,7 @@ def _ended(request: int, answer: Answer) -> bytes:
     return frames.encode_ended(request, answer.value)
 
 
-HANDLERS: dict[int, Callable[[ClientSession, int, bytes], None]] = {
+HANDLERS: dict[int, Callable[[OpenSession, int, bytes], None]] = {
     frames.OPEN: on_open,
     frames.CLOSE: on_close,
     frames.OPEN_CURSOR: on_open_cursor,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.sessions.resumable import COMMITTED
@@ -17,14 +16,12 @@ from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import InvalidParameter, TransactionSequence
 from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.sessions.answers import decoded, done, structure
+from posthouse.protocols.sessions.session import OpenSession
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.frames import frames, payloads
 
-if TYPE_CHECKING:
-    from posthouse.protocols.sessions.protocol import ClientSession
 
-
-def on_begin(session: ClientSession, request: int, payload: bytes) -> None:
+def on_begin(session: OpenSession, request: int, payload: bytes) -> None:
     """BEGIN: Create Transaction (3.1.7.1.8), or the part here of another queue manager's."""
     asked = decoded(payloads.Begin, frames.BEGIN, payload)
 
@@ -47,7 +44,7 @@ def _identifier(identifier: bytes) -> bytes:
     return identifier
 
 
-def _own(session: ClientSession, manager: QueueManager, handle: int) -> Transaction:
+def _own(session: OpenSession, manager: QueueManager, handle: int) -> Transaction:
     """The transaction of a handle, which is good for nothing once that has ended."""
     try:
         return session.own_transaction(manager, handle)
@@ -56,7 +53,7 @@ def _own(session: ClientSession, manager: QueueManager, handle: int) -> Transact
         raise
 
 
-def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
+def on_commit(session: OpenSession, request: int, payload: bytes) -> None:
     """COMMIT: Transaction Commit (3.1.4.4), once for each request id."""
     asked = decoded(payloads.Commit, frames.COMMIT, payload)
     answered = partial(session.answered, request, done, 0)
@@ -92,7 +89,7 @@ def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
     session.desk.decide(call, release)
 
 
-def on_abort(session: ClientSession, request: int, payload: bytes) -> None:
+def on_abort(session: OpenSession, request: int, payload: bytes) -> None:
     """ABORT: Transaction Abort (3.1.4.5)."""
     asked = decoded(payloads.Abort, frames.ABORT, payload)
 
@@ -104,7 +101,7 @@ def on_abort(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, done)
 
 
-def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
+def on_prepare(session: OpenSession, request: int, payload: bytes) -> None:
     """PREPARE: DTC Transaction Prepare (3.1.4.6)."""
     asked = decoded(payloads.Prepare, frames.PREPARE, payload)
 
@@ -116,7 +113,7 @@ def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, structure)
 
 
-def on_enlist(session: ClientSession, request: int, payload: bytes) -> None:
+def on_enlist(session: OpenSession, request: int, payload: bytes) -> None:
     """ENLIST: another queue manager takes part; its token goes there with the client."""
     asked = decoded(payloads.Enlist, frames.ENLIST, payload)
 
@@ -131,7 +128,7 @@ def on_enlist(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, structure)
 
 
-def on_confirm(session: ClientSession, request: int, payload: bytes) -> None:
+def on_confirm(session: OpenSession, request: int, payload: bytes) -> None:
     """CONFIRM: databases have committed what was decided."""
     asked = decoded(payloads.Confirm, frames.CONFIRM, payload)
     session.decide(
@@ -143,7 +140,7 @@ def on_confirm(session: ClientSession, request: int, payload: bytes) -> None:
     )
 
 
-def on_outcomes(session: ClientSession, request: int, payload: bytes) -> None:
+def on_outcomes(session: OpenSession, request: int, payload: bytes) -> None:
     """OUTCOMES: what became of transactions that a database has prepared."""
     asked = decoded(payloads.Outcomes, frames.OUTCOMES, payload)
 
@@ -155,7 +152,7 @@ def on_outcomes(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(request, call, structure)
 
 
-HANDLERS: dict[int, Callable[[ClientSession, int, bytes], None]] = {
+HANDLERS: dict[int, Callable[[OpenSession, int, bytes], None]] = {
     frames.BEGIN: on_begin,
     frames.COMMIT: on_commit,
     frames.ABORT: on_abort,

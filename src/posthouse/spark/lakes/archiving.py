@@ -24,9 +24,10 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.checkpoints import is_committed, last_committed
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.lakes.archive_commit import NO_BATCH, Naming, RemoteBatches, SharedTally, Tally
+from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches
 from posthouse.spark.lakes.disk import Disk, locked
 from posthouse.spark.lakes.files import FilesGone, LakeFiles
+from posthouse.spark.lakes.shared_tally import NO_BATCH, SharedTally, Tally
 from posthouse.spark.lakes.source import FORMAT, LAKE, RUN, STORAGE, ArchiveSource
 from posthouse.spark.lakes.state import LakeState
 from posthouse.spark.last_batch import settle

@@ -20,6 +20,7 @@ from posthouse.model.message_columns import NAMES
 from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.parquet_files import QueueFiles
+from posthouse.spark.lakes.shared_tally import check_shared
 from posthouse.spark.lakes.state import LakeFile
 from posthouse.spark.read_tasks import Portion, read_portion
 from posthouse.spark.schema import message_schema
@@ -77,8 +78,6 @@ class ArchiveSource(DataSource):
     def schema(self) -> StructType:
         """The columns of a file. A server of Spark Connect is asked here whether it sees them."""
         if RUN in self.options:
-            from posthouse.spark.lakes.archive_commit import check_shared
-
             check_shared(self.options["checkpoint"], self.options[RUN])
         return FILES
 

@@ -11,8 +11,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.model.completion_codes import NO_Q_JOB, NO_SUCH_MEMBER
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import JobList
-from posthouse.protocols.ncp.handler import table
-from posthouse.protocols.ncp.session import ServiceConnection
+from posthouse.protocols.ncp.session import ServiceConnection, table
 from posthouse.wire.ncp import queue_calls as calls
 from posthouse.wire.ncp.bindery_calls import IS_IN_SET, SetMember
 from posthouse.wire.ncp.calls import NOTHING, Empty

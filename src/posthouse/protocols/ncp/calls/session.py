@@ -8,8 +8,7 @@ from typing import Final
 from posthouse.engine.manager import QueueManager
 from posthouse.model.completion_codes import FAILURE
 from posthouse.model.errors import QmsError
-from posthouse.protocols.ncp.handler import table
-from posthouse.protocols.ncp.session import ServiceConnection
+from posthouse.protocols.ncp.session import ServiceConnection, table
 from posthouse.wire.ncp.bindery_calls import (
     SERVER_INFORMATION,
     STATION_INFORMATION,
