@@ -5,7 +5,8 @@ any sender, anonymous ones included, and an unsigned claim never counts for more
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from copy import copy
+from typing import Any, Final, Self
 
 from posthouse.model.errors import AccessDenied, IllegalUser, InvalidOwner
 from posthouse.model.text import excerpt
@@ -142,37 +143,23 @@ class Caller:
     def with_groups(self, groups: Iterable[bytes]) -> Self:
         """This caller as a member of these groups of a domain; none makes administrators."""
         more = frozenset(groups) - {ADMINISTRATORS} - self.groups
-        if not more:
-            return self
-        return type(self)(
-            self.sid,
-            self.name,
-            self.groups | more,
-            self.authenticated,
-            self.is_administrator,
-            self.deny_only,
-            self.scopes,
-            self.origin,
-            self.limit,
-            self.hidden,
-            self.masked,
-        )
+        return self._but(groups=self.groups | more) if more else self
+
+    def _but(self, **changed: Any) -> Self:
+        """This caller, with another value here and there."""
+        made = copy(self)
+        made._hiding = None
+        for name, value in changed.items():
+            setattr(made, name, value)
+        return made
 
     def narrowed(self, scopes: Scopes | None, limit: int = ~0, hidden: int = 0) -> Self:
         """This caller with the queues and rights of a token or role only."""
         assert self.scopes is None
-        return type(self)(
-            self.sid,
-            self.name,
-            self.groups,
-            self.authenticated,
-            self.is_administrator,
-            self.deny_only,
-            scopes,
-            self.origin,
-            limit & self.limit,
-            (limit | hidden) & (self.limit | self.hidden) & ~(limit & self.limit),
-            self.masked,
+        return self._but(
+            scopes=scopes,
+            limit=limit & self.limit,
+            hidden=(limit | hidden) & (self.limit | self.hidden) & ~(limit & self.limit),
         )
 
     def hiding_content(self) -> Self:
@@ -183,17 +170,7 @@ class Caller:
         if not self.hidden and not self.masked:
             return self
         if self._hiding is None:
-            self._hiding = type(self)(
-                self.sid,
-                self.name,
-                self.groups,
-                self.authenticated,
-                self.is_administrator,
-                self.deny_only,
-                self.scopes,
-                self.origin,
-                self.limit | self.hidden,
-            )
+            self._hiding = self._but(limit=self.limit | self.hidden, hidden=0, masked=())
         return self._hiding
 
     def scope(self, path: str) -> int:
@@ -208,21 +185,7 @@ class Caller:
 
     def seeing_masked(self, patterns: tuple[str, ...]) -> Self:
         """This caller, who reads no message of queues that match but through masks."""
-        if not patterns:
-            return self
-        return type(self)(
-            self.sid,
-            self.name,
-            self.groups,
-            self.authenticated,
-            self.is_administrator,
-            self.deny_only,
-            self.scopes,
-            self.origin,
-            self.limit,
-            self.hidden,
-            patterns,
-        )
+        return self._but(masked=patterns) if patterns else self
 
     def check_masks(self, queue: str, desired: int) -> None:
         """Refuses to read a queue as it is of which this caller sees messages through masks."""

@@ -9,17 +9,11 @@ import hmac
 import unicodedata
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from posthouse.security.sealed_hash import HASH_SIZE, open_hash, seal_hash
 
-from posthouse.model.errors import CorruptedSecurityData
-from posthouse.security.certificates import NONCE_SIZE
-
-HASH_SIZE: Final = 16
 KEY_SIZE: Final = 8
 ANSWER_SIZE: Final = 8
 _PURPOSE = b"netware hash of "
-_TAG_SIZE = 16
 _BLOCK = 32
 _BOX = [
     int(digit, 16)
@@ -89,20 +83,9 @@ def answers_to(key: bytes, verifier: bytes, answer: bytes) -> bool:
 
 def seal_netware_hash(value: bytes, key: bytes, nonce: bytes, owner: bytes) -> bytes:
     """What the store keeps; good for this owner and for no other."""
-    assert len(value) == HASH_SIZE
-    assert len(nonce) == NONCE_SIZE
-    return nonce + AESGCM(key).encrypt(nonce, value, _PURPOSE + owner)
+    return seal_hash(value, key, nonce, _PURPOSE + owner)
 
 
 def open_netware_hash(sealed: bytes, key: bytes, owner: bytes) -> bytes:
     """The hash of a record; CorruptedSecurityData where record and key file do not fit."""
-    if len(sealed) != NONCE_SIZE + HASH_SIZE + _TAG_SIZE:
-        raise CorruptedSecurityData("the sealed verifier of the ncp door is damaged")
-    nonce, rest = sealed[:NONCE_SIZE], sealed[NONCE_SIZE:]
-    try:
-        return AESGCM(key).decrypt(nonce, rest, _PURPOSE + owner)
-    except InvalidTag:
-        raise CorruptedSecurityData(
-            "the verifier of the ncp door was sealed with another key file",
-            "Restore keys/seal.key of this home, or set the password again.",
-        ) from None
+    return open_hash(sealed, key, _PURPOSE + owner, "ncp")
