@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from posthouse.cli.command import interruptible
 from posthouse.cli.connection import Remote
 from posthouse.cli.contexts import Target
-from posthouse.cli.pipelines.access import interruptible, reached
+from posthouse.cli.pipelines.access import reached
 from posthouse.cli.pipelines.command import moment
 from posthouse.model.errors import ServiceNotAvailable
 from tests.cli.conftest import Posthouse

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import signal
 import sys
-from collections.abc import Callable, Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 
 import typer
@@ -15,7 +19,7 @@ import typer
 from posthouse.cli.connection import Remote
 from posthouse.cli.contexts import Target
 from posthouse.cli.name_hints import MISNAMED, full_name, name_hints
-from posthouse.cli.output import safe
+from posthouse.cli.output import complain, safe
 from posthouse.cli.verbs import VerbGroup
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import format_guid, parse_guid
@@ -96,11 +100,9 @@ COMMON_NAMES = tuple(parameter.name for parameter in _COMMON)
 def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., None]:
     """A command that talks to a queue manager, which it gets as its first argument.
 
-    Its command line has the options that select it, and `--json`.
+    Its command line has the options that select it, and `--json`; groups of options as `grouped`.
     """
-    hints = get_type_hints(command, include_extras=True)
-    _, *own = inspect.signature(command).parameters.values()
-    parameters = [one.replace(annotation=hints[one.name]) for one in own]
+    options = Options(command)
 
     @wraps(command)
     def run(
@@ -115,16 +117,67 @@ def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., No
         given = Target(home, url, token_file, ca_file)
         with Remote(given, context, json=json) as remote:
             try:
-                command(remote, **values)  # type: ignore[call-arg]
+                command(remote, **options.together(values))  # type: ignore[call-arg]
             except MISNAMED as error:
                 for hint in name_hints(remote, values, error):
                     error.add_note(hint)
                 raise
 
-    signature = inspect.Signature([*parameters, *_COMMON])
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-    del run.__wrapped__
+    return _with_options(run, [*options.parameters[1:], *_COMMON])
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of which some arguments are named tuples of options, as several commands have them.
+
+    Its command line has the options.
+    """
+    options = Options(command)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        command(**options.together(values))
+
+    return _with_options(run, options.parameters)
+
+
+class Options:
+    """The options of a command, those of its groups beside the others."""
+
+    def __init__(self, command: Callable[..., None]) -> None:
+        self.parameters: list[inspect.Parameter] = []
+        self._groups: dict[str, Any] = {}
+        hints = get_type_hints(command, include_extras=True)
+        for one in inspect.signature(command).parameters.values():
+            hint = hints[one.name]
+            if isinstance(hint, type) and issubclass(hint, tuple):
+                self._groups[one.name] = hint
+                self.parameters += _options_of(hint)
+            else:
+                self.parameters.append(one.replace(annotation=hint))
+
+    def together(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the command from the values of its options."""
+        values = dict(values)
+        for name, kind in self._groups.items():
+            values[name] = kind(**{option: values.pop(option) for option in kind._fields})
+        return values
+
+
+def _options_of(kind: Any) -> list[inspect.Parameter]:
+    hints, keyword = get_type_hints(kind, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, keyword, default=default, annotation=hints[name])
+        for name, default in kind._field_defaults.items()
+    ]
+
+
+def _with_options(
+    run: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """The function as typer sees it: with these parameters."""
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]
     return run
 
 
@@ -170,3 +223,26 @@ def guid(text: str) -> str:
         return format_guid(parse_guid(text))
     except IllegalPropertyValue as error:
         raise typer.BadParameter(safe(error.cause)) from None
+
+
+@contextmanager
+def interruptible(words: str = "Stopping after this batch.") -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event: what has begun is finished. A second one ends at once.
+
+    To be entered when Spark runs, if it is used: it has a handler of its own, which calls off every
+    task.
+    """
+    told = threading.Event()
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
+        complain(f"{words} Press Ctrl-C again to stop at once.")
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -26,7 +26,7 @@ from posthouse.cli.messages.output import (
     leaving,
 )
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
+from posthouse.cli.remote_queue import Far
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
 from posthouse.model.errors import IoTimeout, QueueError
@@ -93,10 +93,8 @@ def receive(
     separator: Separator = None,
     template: Template = None,
     out: Out = None,
-    user: User = None,
-    rpc_port: RpcPort = None,
-    authentication: Level = None,
-    mechanism: Mechanisms = None,
+    *,
+    far: Far,
 ) -> None:
     """Receive messages from a queue and print each one whole: properties, then the decoded body.
 
@@ -120,7 +118,6 @@ def receive(
 
     Example: posthouse receive './private$/orders' --format '{lookup_id} {label} {body_text}'
     """
-    far = Far(user, rpc_port, authentication, mechanism)
     output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
     handler = output.handler(single=count is None and not follow)
@@ -185,10 +182,8 @@ def peek(
     separator: Separator = None,
     template: Template = None,
     out: Out = None,
-    user: User = None,
-    rpc_port: RpcPort = None,
-    authentication: Level = None,
-    mechanism: Mechanisms = None,
+    *,
+    far: Far,
 ) -> None:
     """Look at messages of a queue without receiving them.
 
@@ -198,7 +193,6 @@ def peek(
 
     Example: posthouse peek './private$/orders' --count 10
     """
-    far = Far(user, rpc_port, authentication, mechanism)
     output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
     single = count is None and not follow

@@ -111,12 +111,12 @@ def far_machine(machine: str | None, user: str | None, password_file: Path | Non
 
 
 class Far(NamedTuple):
-    """What was said about another computer."""
+    """Options of several commands: another computer, and how its queues are read."""
 
-    user: str | None = None
-    rpc_port: int | None = None
-    authentication: Authentication | None = None
-    mechanism: Mechanism | None = None
+    user: User = None
+    rpc_port: RpcPort = None
+    authentication: Level = None
+    mechanism: Mechanisms = None
 
     @property
     def is_meant(self) -> bool:

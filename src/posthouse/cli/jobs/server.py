@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -17,7 +12,7 @@ import typer
 from posthouse.api.bindery import MemberBody, ObjectCreateBody, ObjectJson
 from posthouse.api.jobs import JobQueueJson
 from posthouse.api.types import Done
-from posthouse.cli.command import group, talking
+from posthouse.cli.command import group, interruptible, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
 from posthouse.cli.error_output import CommandFailed
@@ -170,7 +165,7 @@ def run(
     except CannotRun as error:
         raise typer.BadParameter(f"{safe(str(error))}.", param_hint="COMMAND") from None
     kind = _prepared(remote, name, type, queues, enrol)
-    with _stopping() as stop:
+    with interruptible("Stopping.") as stop:
         server = QueueServer(
             remote.client,
             name,
@@ -285,7 +280,7 @@ def spark(
     kind = _prepared(remote, name, type, queues, enrol)
     with (
         running_spark(f"posthouse {name}", place, quiet=remote.json, conf=settings) as session,
-        _stopping() as stop,
+        interruptible("Stopping.") as stop,
     ):
         worker = SparkWorker(session, url, lakes=_lakes(lakes), out=out, programs=runner)
         server = QueueServer(
@@ -377,25 +372,6 @@ def _type(text: str) -> int:
 
 
 # -- running
-
-
-@contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM end the server: what is in service is given back by its flag."""
-    stop = threading.Event()
-
-    def tell(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        complain("Stopping. Press Ctrl-C again to stop at once.")
-
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tell(text: str) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from posthouse.cli.command import grouped
 from posthouse.cli.durations import duration
-from posthouse.cli.machines.options import Machines, asking
+from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.output import safe, say
 from posthouse.client.remote.exporter import Exporter, ExporterServer
 
@@ -20,9 +21,10 @@ def register(app: typer.Typer) -> None:
     app.command("exporter", rich_help_panel="Other machines")(exporter)
 
 
-@asking
+@grouped
 def exporter(
-    asked: Machines,
+    hosts: Hosts = None,
+    *,
     listen: Annotated[
         str,
         typer.Option("--listen", metavar="ADDRESS:PORT", help="Address and port for Prometheus."),
@@ -36,6 +38,7 @@ def exporter(
             help="Time between two scans of a machine.",
         ),
     ] = 60.0,
+    asking: Asking,
 ) -> None:
     """Serve Prometheus metrics of MSMQ machines, such as Windows, without an agent on them.
 
@@ -45,7 +48,8 @@ def exporter(
 
     Example: posthouse exporter winhost1 winhost2 --user monitor --password-file password
     """
-    scans = Exporter(asked.places, asked.login, every_s=every, timeout_s=asked.timeout_s)
+    places = asking.places(hosts)
+    scans = Exporter(places, asking.login(), every_s=every, timeout_s=asking.timeout)
     try:
         server = ExporterServer(_address(listen), scans)
     except OSError as error:
@@ -55,7 +59,7 @@ def exporter(
     _stop_with_signals(server)
     scans.start()
     host, port = server.server_address[:2]
-    say(f"Metrics of {len(asked.places)} machines at http://{host!s}:{port}/metrics")
+    say(f"Metrics of {len(places)} machines at http://{host!s}:{port}/metrics")
     sys.stdout.flush()
     try:
         server.serve_forever(0.2)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec, get_type_hints
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -78,7 +75,9 @@ PerMachine = Annotated[
 ]
 
 
-def places_of(hosts: list[str] | None, again: Path | None, epm_port: int) -> list[RemotePlace]:
+def places_of(
+    hosts: list[str] | None, again: Path | None = None, epm_port: int = EPM_PORT
+) -> list[RemotePlace]:
     """The machines that are named, each once."""
     named = list(hosts or [])
     if again is not None:
@@ -155,61 +154,24 @@ def _first_line(path: Path) -> str:
     return line
 
 
-DEFAULT_EPM_PORT: Final = EPM_PORT
-P = ParamSpec("P")
+MACHINE_S: Final = 30.0
 
 
-class Machines(NamedTuple):
-    """The machines that a command asks, as whom, and for how long each of them."""
+class Asking(NamedTuple):
+    """Options of several commands: machines, as whom they are asked, and for how long each."""
 
-    places: list[RemotePlace]
-    login: RemoteLogin
-    timeout_s: float
+    again: Again = None
+    user: ScanUser = None
+    password_file: PasswordFile = None
+    timeout: PerMachine = MACHINE_S
+    epm_port: EpmPort = EPM_PORT
+    authentication: ScanLevel = None
+    mechanism: ScanMechanism = None
 
+    def places(self, hosts: list[str] | None) -> list[RemotePlace]:
+        """The machines, with those that are named themselves."""
+        return places_of(hosts, self.again, self.epm_port)
 
-_OPTIONS: Final = (
-    ("again", Again, None),
-    ("user", ScanUser, None),
-    ("password_file", PasswordFile, None),
-    ("timeout", PerMachine, 30.0),
-    ("epm_port", EpmPort, DEFAULT_EPM_PORT),
-    ("authentication", ScanLevel, None),
-    ("mechanism", ScanMechanism, None),
-)
-
-
-def asking(command: Callable[Concatenate[Machines, P], None]) -> Callable[..., None]:
-    """A command that asks machines, which it gets as its first argument.
-
-    Its command line has the hosts and the options that name machines, user and times.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    _, *own = inspect.signature(command).parameters.values()
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter("hosts", kind, default=None, annotation=Hosts),
-        *(one.replace(kind=kind, annotation=hints[one.name]) for one in own),
-        *(inspect.Parameter(n, kind, default=value, annotation=of) for n, of, value in _OPTIONS),
-    ]
-
-    @wraps(command)
-    def run(
-        hosts: list[str] | None,
-        again: Path | None,
-        user: str | None,
-        password_file: Path | None,
-        timeout: float,
-        epm_port: int,
-        authentication: Authentication | None,
-        mechanism: Mechanism | None,
-        **values: Any,
-    ) -> None:
-        places = places_of(hosts, again, epm_port)
-        whom = login(user, password_file, authentication, mechanism)
-        command(Machines(places, whom, timeout), **values)  # type: ignore[call-arg]
-
-    signature = inspect.Signature(parameters)
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-    del run.__wrapped__
-    return run
+    def login(self) -> RemoteLogin:
+        """As whom they are asked; a password is asked for once."""
+        return login(self.user, self.password_file, self.authentication, self.mechanism)

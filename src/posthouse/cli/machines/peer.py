@@ -12,7 +12,7 @@ from posthouse.api.types import QueueListJson, StatusJson
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.contexts import Target
 from posthouse.cli.exit_codes import DONE, REFUSED
-from posthouse.cli.machines.options import DEFAULT_EPM_PORT, login, places_of
+from posthouse.cli.machines.options import login, places_of
 from posthouse.cli.output import print_json, say
 from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.findings import PeerFinding
@@ -33,7 +33,7 @@ def examine(
     json: bool,
 ) -> None:
     """Tries everything, reports each finding as it comes, and ends with 1 if something failed."""
-    (place,) = places_of([peer], None, DEFAULT_EPM_PORT)
+    (place,) = places_of([peer])
     as_whom = login(user, password_file, None, None)
     check = PeerCheck(
         place,

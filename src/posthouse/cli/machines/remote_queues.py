@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
-from posthouse.cli.machines.options import DEFAULT_EPM_PORT, login, places_of
+from posthouse.cli.machines.options import login, places_of
 from posthouse.cli.machines.scan import tell_machine
 from posthouse.cli.output import print_json, print_pairs
 from posthouse.client.remote.inventory import scan_machine
@@ -26,7 +26,7 @@ def list_far_queues(
     machine: str, user: str | None, password_file: Path | None, *, json: bool
 ) -> None:
     """Every queue of a machine; what could not be asked is told, too."""
-    (place,) = places_of([machine], None, DEFAULT_EPM_PORT)
+    (place,) = places_of([machine])
     found = scan_machine(place, login(user, password_file, None, None), MACHINE_S)
     if not json:
         tell_machine(found)
@@ -44,7 +44,7 @@ def show_far_queue(
     path: str, machine: str, user: str | None, password_file: Path | None, *, json: bool
 ) -> None:
     """Every management property of a queue there."""
-    (place,) = places_of([machine], None, DEFAULT_EPM_PORT)
+    (place,) = places_of([machine])
     management = RemoteManagement(
         place, login(user, password_file, None, None), timeout_s=MACHINE_S
     )

@@ -10,8 +10,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
-from posthouse.cli.machines.options import Machines, asking
+from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.machines.page import page
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import (
@@ -27,9 +28,10 @@ def register(app: typer.Typer) -> None:
     app.command("scan", rich_help_panel="Other machines")(scan_machines)
 
 
-@asking
+@grouped
 def scan_machines(
-    asked: Machines,
+    hosts: Hosts = None,
+    *,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -43,6 +45,7 @@ def scan_machines(
     json: Annotated[
         bool, typer.Option("--json", help="Print each machine as one line of JSON.")
     ] = False,
+    asking: Asking,
 ) -> None:
     """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
 
@@ -55,7 +58,8 @@ def scan_machines(
     Example: posthouse scan localhost --timeout 5s --output inventory.json --html machines.html
     """
     tell = print_json if json else tell_machine
-    machines = scan(asked.places, asked.login, timeout_s=asked.timeout_s, told=tell)
+    places = asking.places(hosts)
+    machines = scan(places, asking.login(), timeout_s=asking.timeout, told=tell)
     if output is not None:
         written = msgspec.json.format(msgspec.json.encode(inventory_of(machines)), indent=1)
         write(output, written + b"\n")

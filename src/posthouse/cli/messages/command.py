@@ -38,7 +38,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
-from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User, is_here
+from posthouse.cli.remote_queue import Far, is_here
 from posthouse.formats.search import content_of
 from posthouse.model.errors import MessageNotFound, QueueError
 from posthouse.model.filters import parse_filter
@@ -219,10 +219,8 @@ def move(
         ),
     ] = "",
     dry_run: DryRun = False,
-    user: User = None,
-    rpc_port: RpcPort = None,
-    authentication: Level = None,
-    mechanism: Mechanisms = None,
+    *,
+    far: Far,
 ) -> None:
     """Move messages to another queue of the same machine. They keep their identifiers.
 
@@ -232,7 +230,6 @@ def move(
 
     Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
     """
-    far = Far(user, rpc_port, authentication, mechanism)
     if far.is_meant and reason:
         raise typer.BadParameter("--reason is for messages of this queue manager")
     if far.is_meant and is_here(destination):
@@ -263,10 +260,8 @@ def copy(
     where: Where = None,
     lookup_ids: LookupIds = None,
     dry_run: DryRun = False,
-    user: User = None,
-    rpc_port: RpcPort = None,
-    authentication: Level = None,
-    mechanism: Mechanisms = None,
+    *,
+    far: Far,
 ) -> None:
     """Send copies of messages to any queue; the copies are new messages.
 
@@ -275,7 +270,6 @@ def copy(
 
     Example: posthouse message copy './private$/orders' './private$/audit' --where 'priority = 7'
     """
-    far = Far(user, rpc_port, authentication, mechanism)
     if far.is_meant:
         from posthouse.cli.messages.pull import pull_some  # loads DCE/RPC
 

@@ -6,8 +6,6 @@ from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
 from posthouse.cli.messages.selection import check
 from posthouse.cli.migrate.sources import (
-    DEFAULT_BINARY_PORT,
-    DEFAULT_PATIENCE_S,
     Machines,
     Reach,
     SourceQueue,
@@ -37,20 +35,15 @@ def pull_some(
 ) -> BulkJson:
     """Moves or copies the messages meant; all of them, where nothing else is said."""
     check(where, lookup_ids)
-    reach = Reach(
-        user=far.user,
-        rpc_port=far.rpc_port,
-        authentication=far.authentication,
-        mechanism=far.mechanism,
-    )
+    reach = Reach(**far._asdict())
     place, name = named_source(source, reach)
-    reach = reach._replace(binary_port=name.port or DEFAULT_BINARY_PORT)
+    reach = reach._replace(binary_port=name.port or reach.binary_port)
     queue = SourceQueue(place, name, target)
     with machines(reach) as found:
         meant = _meant(found, queue, where, lookup_ids)
         if dry_run:
             return _result(len(meant), None)
-        run = PullRun(remote.client, found.source(queue), target, DEFAULT_PATIENCE_S, keep=keep)
+        run = PullRun(remote.client, found.source(queue), target, reach.patience, keep=keep)
         run.begin()
         reader = found.queue(queue, takes=not keep, shared=True)
         pull = QueuePull(reader, run)

@@ -12,24 +12,11 @@ import typer
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.migrate.sources import (
-    DEFAULT_BINARY_PORT,
-    DEFAULT_EPM_PORT,
-    DEFAULT_PATIENCE_S,
     Choice,
     FromInventory,
     Machines,
-    MigrateAddress,
-    MigrateBinaryPort,
-    MigrateEpmPort,
-    MigrateGuid,
-    MigrateLevel,
-    MigrateMechanism,
-    MigratePassword,
-    MigratePatience,
-    MigrateRpcPort,
     MigrateSource,
     MigrateTarget,
-    MigrateUser,
     OnMachine,
     Reach,
     Shared,
@@ -82,16 +69,8 @@ def pull(
     rate: Rate = 0.0,
     most: Most = None,
     shared: Shared = False,
-    user: MigrateUser = None,
-    password_file: MigratePassword = None,
-    rpc_port: MigrateRpcPort = None,
-    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
-    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
-    guid: MigrateGuid = None,
-    address: MigrateAddress = None,
-    authentication: MigrateLevel = None,
-    mechanism: MigrateMechanism = None,
-    patience: MigratePatience = DEFAULT_PATIENCE_S,
+    *,
+    reach: Reach,
 ) -> None:
     r"""Move messages of another machine's queues to queues here, each once; --keep copies them.
 
@@ -108,14 +87,12 @@ def pull(
     """
     if keep and follow:
         raise typer.BadParameter("--follow moves messages: leave --keep out")
-    reach = Reach(
-        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience, address,
-    )  # fmt: skip
     choice = Choice(source, target, inventory, machine, journals, dead_letters)
     queues = choice.queues(reach)
     with machines(reach) as found:
-        pulling = Pulling(remote, found, patience, keep=keep, shared=shared, rate=rate, most=most)
+        pulling = Pulling(
+            remote, found, reach.patience, keep=keep, shared=shared, rate=rate, most=most
+        )
         gaps = choice.gaps()
         if follow:
             pulling.follow(queues)

@@ -151,11 +151,7 @@ Shared = Annotated[
         help="Let other programs receive from the source meanwhile. The order is not kept.",
     ),
 ]
-DEFAULT_EPM_PORT: Final = EPM_PORT
-DEFAULT_BINARY_PORT: Final = BINARY_PORT
-DEFAULT_PATIENCE_S: Final = 60.0
-MigrateLevel = ScanLevel
-MigrateMechanism = ScanMechanism
+PATIENCE_S: Final = 60.0
 
 
 class SourceQueue(NamedTuple):
@@ -175,18 +171,18 @@ class SourceQueue(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How other machines are reached, as the command line states it."""
+    """Options of several commands: how other machines are reached."""
 
-    user: str | None = None
-    password_file: Path | None = None
-    rpc_port: int | None = None
-    epm_port: int = DEFAULT_EPM_PORT
-    binary_port: int = DEFAULT_BINARY_PORT
-    guid: str | None = None
+    user: MigrateUser = None
+    password_file: MigratePassword = None
+    rpc_port: MigrateRpcPort = None
+    epm_port: MigrateEpmPort = EPM_PORT
+    binary_port: MigrateBinaryPort = BINARY_PORT
+    guid: MigrateGuid = None
+    address: MigrateAddress = None
     authentication: ScanLevel = None
     mechanism: ScanMechanism = None
-    patience_s: float = DEFAULT_PATIENCE_S
-    address: str | None = None
+    patience: MigratePatience = PATIENCE_S
 
     def place(self, host: str, rpc_port: int | None = None) -> RemotePlace:
         """Where a machine is reached."""
@@ -234,7 +230,7 @@ class Machines:
         reader = self._readers.get(place)
         if reader is None:
             reader = self._readers[place] = RemoteReader(
-                place, self._login, timeout_s=TIMEOUT_S, reconnect_s=self._reach.patience_s
+                place, self._login, timeout_s=TIMEOUT_S, reconnect_s=self._reach.patience
             )
         return reader
 

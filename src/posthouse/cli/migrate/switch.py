@@ -14,21 +14,8 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.migrate.pull import Pulling
 from posthouse.cli.migrate.sources import (
-    DEFAULT_BINARY_PORT,
-    DEFAULT_EPM_PORT,
-    DEFAULT_PATIENCE_S,
     Choice,
     Machines,
-    MigrateAddress,
-    MigrateBinaryPort,
-    MigrateEpmPort,
-    MigrateGuid,
-    MigrateLevel,
-    MigrateMechanism,
-    MigratePassword,
-    MigratePatience,
-    MigrateRpcPort,
-    MigrateUser,
     Reach,
     SourceQueue,
     machines,
@@ -59,16 +46,8 @@ def switch(
         bool,
         typer.Option("--follow", help="Continue, and forward messages that still arrive there."),
     ] = False,
-    user: MigrateUser = None,
-    password_file: MigratePassword = None,
-    rpc_port: MigrateRpcPort = None,
-    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
-    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
-    guid: MigrateGuid = None,
-    address: MigrateAddress = None,
-    authentication: MigrateLevel = None,
-    mechanism: MigrateMechanism = None,
-    patience: MigratePatience = DEFAULT_PATIENCE_S,
+    *,
+    reach: Reach,
 ) -> None:
     """Check and print what is left of the change-over from another machine.
 
@@ -81,10 +60,6 @@ def switch(
 
     Example: posthouse migrate switch winhost --inventory inventory.json
     """
-    reach = Reach(
-        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience, address,
-    )  # fmt: skip
     choice = Choice(inventory=inventory, machine=host)
     queues = choice.queues(reach)
     gaps = choice.gaps()
@@ -96,7 +71,7 @@ def switch(
         if follow and is_here:
             raise InvalidParameter(f"{host} is this machine by now", NAME_ADDRESS)
         if follow:
-            Pulling(remote, found, patience).follow(queues)
+            Pulling(remote, found, reach.patience).follow(queues)
     if gaps or any(finding.state != "ok" for finding in findings):
         raise typer.Exit(REFUSED)
 

@@ -9,23 +9,10 @@ import typer
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.migrate.sources import (
-    DEFAULT_BINARY_PORT,
-    DEFAULT_EPM_PORT,
-    DEFAULT_PATIENCE_S,
     Choice,
     FromInventory,
-    MigrateAddress,
-    MigrateBinaryPort,
-    MigrateEpmPort,
-    MigrateGuid,
-    MigrateLevel,
-    MigrateMechanism,
-    MigratePassword,
-    MigratePatience,
-    MigrateRpcPort,
     MigrateSource,
     MigrateTarget,
-    MigrateUser,
     OnMachine,
     Reach,
     SourceQueue,
@@ -47,16 +34,8 @@ def verify(
     machine: OnMachine = None,
     journals: WithJournals = False,
     dead_letters: WithDeadLetters = False,
-    user: MigrateUser = None,
-    password_file: MigratePassword = None,
-    rpc_port: MigrateRpcPort = None,
-    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
-    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
-    guid: MigrateGuid = None,
-    address: MigrateAddress = None,
-    authentication: MigrateLevel = None,
-    mechanism: MigrateMechanism = None,
-    patience: MigratePatience = DEFAULT_PATIENCE_S,
+    *,
+    reach: Reach,
 ) -> None:
     r"""Compare counts and digests of queues elsewhere with what was pulled, and with queues here.
 
@@ -68,10 +47,6 @@ def verify(
 
     Example: posthouse migrate verify 'winhost/private$/orders' --user 'CORP\me' < password.txt
     """
-    reach = Reach(
-        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience, address,
-    )  # fmt: skip
     choice = Choice(source, target, inventory, machine, journals, dead_letters)
     with machines(reach) as found:
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
@@ -25,7 +22,6 @@ from posthouse.api.types import (
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain
 from posthouse.cli.progress import Advance, spinner
 from posthouse.cli.token import expiry
 from posthouse.model.errors import ServiceNotAvailable
@@ -262,28 +258,6 @@ def _log_of_spark() -> Iterator[None]:
         os.dup2(shown, STANDARD_ERROR)
         os.close(shown)
         Path(name).unlink(missing_ok=True)
-
-
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event: what has begun is finished. A second one ends at once.
-
-    To be entered when Spark runs: it has a handler of its own, which calls off every task.
-    """
-    told = threading.Event()
-
-    def tell(number: int, frame: FrameType | None) -> None:
-        if told.is_set():
-            raise KeyboardInterrupt
-        told.set()
-        complain("Stopping after this batch. Press Ctrl-C again to stop at once.")
-
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def watched(advance: Advance) -> Callable[[Progress], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn
 import typer
 
 from posthouse.api.types import QueueJson
-from posthouse.cli.command import DryRun, Json, group, talking
+from posthouse.cli.command import DryRun, Json, group, interruptible, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
 from posthouse.cli.exit_codes import REFUSED
@@ -23,7 +23,6 @@ from posthouse.cli.pipelines import watch as pipeline_watching
 from posthouse.cli.pipelines.access import (
     Connect,
     Master,
-    interruptible,
     need_lake,
     need_spark,
     reached,

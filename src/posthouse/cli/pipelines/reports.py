@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from posthouse.cli.command import DryRun, talking
+from posthouse.cli.command import DryRun, interruptible, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import print_json, print_table, say
@@ -16,7 +16,6 @@ from posthouse.cli.pipelines.access import (
     Master,
     Queues,
     bulk_http,
-    interruptible,
     need_spark,
     reached,
     running_spark,

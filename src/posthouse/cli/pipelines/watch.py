@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from posthouse.cli.command import talking
+from posthouse.cli.command import interruptible, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import duration
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.pipelines.access import (
     Queues,
     bulk_http,
-    interruptible,
     need_arrow,
     need_lake,
     reached,

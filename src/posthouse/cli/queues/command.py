@@ -41,13 +41,9 @@ from posthouse.cli.queues.options import (
 from posthouse.cli.queues.transfer import outgoing_pairs, tell_sequences, tell_transfer
 from posthouse.cli.remote_queue import (
     Far,
-    Level,
     Machine,
     MachineUser,
-    Mechanisms,
     PasswordFile,
-    RpcPort,
-    User,
     far_machine,
 )
 from posthouse.cli.watch_option import watchable
@@ -320,16 +316,13 @@ def purge(
     path: QueuePath,
     dry_run: DryRun = False,
     yes: Yes = False,
-    user: User = None,
-    rpc_port: RpcPort = None,
-    authentication: Level = None,
-    mechanism: Mechanisms = None,
+    *,
+    far: Far,
 ) -> None:
     """Remove all messages of a queue.
 
     Example: posthouse queue purge './private$/orders' --dry-run
     """
-    far = Far(user, rpc_port, authentication, mechanism)
     if far.is_meant:
         _purge_far(remote, path, far, dry_run, yes)
         return
