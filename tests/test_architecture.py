@@ -77,6 +77,7 @@ SHARED_BY_PROTOCOLS = {
     "pacing",
     "queue_format",
     "rpc_callers",
+    "sending_queue",
     "settings",
     "streams",
     "timers",

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
 from posthouse.protocols.binary.protocol import BinaryProtocol
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
 from posthouse.sim.machine import SimMachine
@@ -174,32 +175,34 @@ class Dialling:
         self._machine.enter(lambda: self._attempt.failed(status, reason), self._life)
 
 
-def resolve(machine: SimMachine, host: str, done: Resolved) -> None:
-    """Asks the names of the world; sometimes there is no answer."""
-    address = machine.world.names.get(host.upper())
-    if address is None or machine.world.happens("unnamed"):
-        addresses, words = list[str](), f"{host} cannot be resolved"
-    else:
-        addresses, words = [address], ""
-    machine.later(machine.chance.randint(0, RESOLVE_MS), lambda: done(addresses, words))
+class Served(Protocol):
+    """A protocol of a machine: it gets connections and the time."""
+
+    @property
+    def desk(self) -> Desk:
+        """The way to the engine."""
+        ...
+
+    def accept(self, transport: Wire, address: str) -> Party | None:
+        """A connection from that address; None: it is refused."""
+        ...
+
+    def tick(self) -> None:
+        """Timers that are due."""
+        ...
 
 
-class Wires:
-    """`posthouse.protocols.binary.network.Network` for one simulated machine."""
+P = TypeVar("P", bound=Served)
+
+
+class MachineNetwork(Generic[P]):
+    """The network as one protocol of one simulated machine sees it."""
 
     def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
         self._network = machine.world.network
         self._timer: Timer | None = None
-        self._protocol: BinaryProtocol
-
-    def plug_in(self, protocol: BinaryProtocol) -> None:
-        """Listens for sessions and pings."""
-        self._protocol = protocol
-        machine, network = self._machine, self._network
-        network.listen(machine.address, STANDARD_PORT, self._accept)
-        network.bind(Address(machine.address, PING_PORT), self._asked)
-        network.bind(Address(machine.address, ASKING_PORT), self._answered)
+        self._protocol: P
 
     def _accept(self, connection: Connection) -> Wire:
         machine = self._machine
@@ -214,14 +217,17 @@ class Wires:
             connection.reset()
         return wire
 
-    # -- Network
-
     def resolve(self, host: str, done: Resolved) -> None:
-        """Asks the names of the world."""
-        resolve(self._machine, host, done)
+        """Asks the names of the world; sometimes there is no answer."""
+        machine = self._machine
+        address = machine.world.names.get(host.upper())
+        if address is None or machine.world.happens("unnamed"):
+            addresses, words = list[str](), f"{host} cannot be resolved"
+        else:
+            addresses, words = [address], ""
+        machine.later(machine.chance.randint(0, RESOLVE_MS), lambda: done(addresses, words))
 
-    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
-        """Opens a connection; it learns later how that went."""
+    def _dial(self, address: str, port: int, attempt: Caller) -> None:
         machine = self._machine
         self._network.connect(
             machine.address,
@@ -229,11 +235,6 @@ class Wires:
             lambda connection: Dialling(machine, connection, attempt),
             seen_as=machine.seen_as,
         )
-
-    def ping(self, address: str, datagram: bytes) -> None:
-        """Asks whether a session would be taken."""
-        here = Address(self._machine.address, ASKING_PORT)
-        self._network.send_datagram(here, Address(address, PING_PORT), datagram)
 
     def wake_at(self, when_ms: int) -> None:
         """One timer for everything."""
@@ -245,6 +246,29 @@ class Wires:
     def _tick(self) -> None:
         self._machine.point()
         self._protocol.tick()
+
+
+class Wires(MachineNetwork[BinaryProtocol]):
+    """`posthouse.protocols.binary.network.Network` for one simulated machine."""
+
+    def plug_in(self, protocol: BinaryProtocol) -> None:
+        """Listens for sessions and pings."""
+        self._protocol = protocol
+        machine, network = self._machine, self._network
+        network.listen(machine.address, STANDARD_PORT, self._accept)
+        network.bind(Address(machine.address, PING_PORT), self._asked)
+        network.bind(Address(machine.address, ASKING_PORT), self._answered)
+
+    # -- Network
+
+    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
+        """Opens a connection; it learns later how that went."""
+        self._dial(address, port, attempt)
+
+    def ping(self, address: str, datagram: bytes) -> None:
+        """Asks whether a session would be taken."""
+        here = Address(self._machine.address, ASKING_PORT)
+        self._network.send_datagram(here, Address(address, PING_PORT), datagram)
 
     # -- datagrams
 

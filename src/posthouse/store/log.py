@@ -214,14 +214,7 @@ class LogStore:
     def read(self, number: int) -> bytes:
         """The packet of a message; its checksum is verified. Waits for the disk if it must."""
         self._writer.check()
-        place = self.ledger.positions.get(number)
-        if place is None:
-            payload = self._express_payload(number)
-            return payload[block_size(payload) :]
-        if place.size >= LARGE:
-            return self._large(place)[1]
-        record = self._record(place)
-        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
+        return self._parts(number)[1]
 
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
         """Verified senders and packets; what lies close together is fetched at once.

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from posthouse.model.guids import NULL_GUID
 from posthouse.protocols.binary import close_reasons as breaches
-from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,

@@ -11,8 +11,8 @@ from posthouse.protocols.binary.close_reasons import (
     WRONG_GUID,
     Breach,
 )
-from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.wire.binary.internal import (
     ConnectionParameters,
     EstablishConnection,

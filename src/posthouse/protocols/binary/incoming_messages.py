@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
-from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.wire.packet.packet_fields import PacketSummary
 
 

@@ -10,53 +10,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.sending_queue import NEVER, SendingQueue
 
 if TYPE_CHECKING:  # clients use this module, and do not wait for the engine to load
     from posthouse.engine.manager import QueueManager
-    from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 
-NEVER = 1 << 62  # a time that does not come
 NO_LIMIT = -(1 << 62)  # below every dispatch priority
 FETCHED_MAX_BYTES = 256 << 10  # taken ahead of the window for one session
 
 
-class BinarySendingQueue:
+class BinarySendingQueue(SendingQueue):
     """One outgoing queue on one session, with its Transactional Ack Wait Timer."""
 
-    __slots__ = (
-        "_last_ack",
-        "_resend_ms",
-        "attached",
-        "begins_anew",
-        "in_flight",
-        "number",
-        "resend_at_ms",
-        "resend_index",
-        "sender",
-    )
+    __slots__ = ("attached", "in_flight")
 
     def __init__(self, number: int, resend_ms: tuple[int, ...]) -> None:
-        self.number = number
-        self.sender: OutgoingCursor | None = None  # begun with the first take
+        super().__init__(number, resend_ms)
         self.attached = True
-        self.begins_anew = False  # what was taken and not sent has to be taken again
         self.in_flight = 0  # taken, and not acknowledged on this session
-        self.resend_index = 0  # into ResendTimerTable
-        self.resend_at_ms = NEVER
-        self._resend_ms = resend_ms
-        self._last_ack = (0, 0)  # sequence and number of the last order acknowledgment
-
-    @property
-    def resend_interval_ms(self) -> int:
-        """ResendInterval."""
-        return self._resend_ms[self.resend_index]
-
-    def begin(self, manager: QueueManager, peer: bytes = b"") -> OutgoingCursor:
-        """A new session begins with a new sender."""
-        self.begins_anew = False
-        self.sender = manager.transfer.begin_sending(self.number, peer)
-        self._last_ack = _last_ack_of(self.sender)
-        return self.sender
 
     def take(
         self, count: int, bytes_max: int, lowest: int, utc_s: int, now_ms: int
@@ -68,7 +39,7 @@ class BinarySendingQueue:
         messages = self.sender.take(count, bytes_max, lowest - base)
         self.in_flight += len(messages)
         if self.resend_at_ms == NEVER and _any_transactional(messages):
-            self._start(utc_s, now_ms)
+            self.start_timer(utc_s, now_ms)
         return messages
 
     def give_back(self, count: int) -> None:
@@ -89,58 +60,10 @@ class BinarySendingQueue:
         """Whether another take would give something."""
         return self.sender is not None and self.sender.waiting
 
-    def _start(self, utc_s: int, now_ms: int) -> None:
-        """Starts the timer; administrators see when it ends, 3.1.2.6."""
-        assert self.sender is not None
-        interval_ms = self.resend_interval_ms
-        self.resend_at_ms = now_ms + interval_ms
-        interval_s = interval_ms // 1000
-        self.sender.transfer.resend_planned(
-            self.sender.queue, self.resend_index, interval_s, utc_s + interval_s
-        )
-
-    @property
-    def has_progress(self) -> bool:
-        """Whether order acknowledgments came since the last look."""
-        return self.sender is not None and _last_ack_of(self.sender) != self._last_ack
-
-    def look_for_progress(self, utc_s: int, now_ms: int) -> None:
-        """Progress takes the interval back to the first one (state-machines 3 d)."""
-        sender = self.sender
-        if sender is None or not self.has_progress:
-            return
-        self._last_ack = _last_ack_of(sender)
-        self.resend_index, self.resend_at_ms = 0, NEVER
-        if sender.unacknowledged:
-            self._start(utc_s, now_ms)
-
-    def expire(self, utc_s: int, now_ms: int) -> bool:
-        """Transactional Ack Wait Timer Event, 3.1.6.5: whether messages are to be sent again."""
-        sender = self.sender
-        self.look_for_progress(utc_s, now_ms)
-        if sender is None or now_ms < self.resend_at_ms:
-            return False
-        self.resend_at_ms = NEVER
-        if not sender.unacknowledged:
-            self.resend_index = 0
-            return False
-        sender.resend()
-        self.resend_index = min(self.resend_index + 1, len(self._resend_ms) - 1)
-        self._start(utc_s, now_ms)
-        return True
-
     def end(self) -> None:
         """The session, or its part for this queue, is over."""
         self.attached = False
-        self.resend_at_ms = NEVER
-        sender, self.sender = self.sender, None
-        if sender is not None:
-            sender.end()
-
-
-def _last_ack_of(sender: OutgoingCursor) -> tuple[int, int]:
-    info = sender.transfer.info(sender.queue)
-    return info.last_ack_id, info.last_ack_number
+        super().end()
 
 
 def _any_transactional(messages: list[Outbound]) -> bool:

@@ -31,11 +31,12 @@ from posthouse.protocols.binary.interfaces import BinaryTransport as BinaryTrans
 from posthouse.protocols.binary.interfaces import Role as Role
 from posthouse.protocols.binary.interfaces import SessionHost as SessionHost
 from posthouse.protocols.binary.packet_scan import look_at, recoverable_in
-from posthouse.protocols.binary.sending import NEVER, BinarySendingQueue, Fetched, SendingQueues
+from posthouse.protocols.binary.sending import BinarySendingQueue, Fetched, SendingQueues
 from posthouse.protocols.binary.session_states import SESSION_STATES, SessionEvent
 from posthouse.protocols.binary.session_states import SessionState as SessionState
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.wire.binary.internal import (
     ConnectionParameters,
     EstablishConnection,

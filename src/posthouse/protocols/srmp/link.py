@@ -8,13 +8,14 @@ from typing import Protocol
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.protocols.srmp.destinations import HttpDestination
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.link_states import LINK_STATES, SrmpLinkEvent
 from posthouse.protocols.srmp.link_states import SrmpLinkState as SrmpLinkState
 from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.outgoing_connection import Exchange, Posted
-from posthouse.protocols.srmp.sending import NEVER, SrmpSendingQueue
+from posthouse.protocols.srmp.sending import SrmpSendingQueue
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 CAUTION = 64  # requests that go one at a time after a peer has not taken several at once

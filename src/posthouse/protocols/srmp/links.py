@@ -19,6 +19,7 @@ from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.next_hops import NextHop
 from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.outgoing_reports import Reports
+from posthouse.protocols.sending_queue import NEVER
 from posthouse.protocols.srmp.destinations import (
     as_address,
     destination_of,
@@ -31,7 +32,7 @@ from posthouse.protocols.srmp.link_states import SrmpLinkEvent, SrmpLinkState
 from posthouse.protocols.srmp.network import SrmpNetwork, SrmpTransport
 from posthouse.protocols.srmp.outgoing_connection import Exchange, Posted
 from posthouse.protocols.srmp.requests import RequestMaker, Unsendable
-from posthouse.protocols.srmp.sending import NEVER, TakenPosts
+from posthouse.protocols.srmp.sending import TakenPosts
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.protocols.timers import Timers
 
@@ -450,7 +451,8 @@ class SrmpLinks:
             self._retransmit(link)
         if link.sending.resend_at_ms <= now_ms:
             self.desk.decide(
-                lambda manager: link.sending.expire(manager, now_ms), partial(self._resend, link)
+                lambda manager: link.sending.expire(manager.machine.utc, now_ms),
+                partial(self._resend, link),
             )
         if link.sending.remind_at_ms <= now_ms:
             link.sending.remind_later(now_ms)
