@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK
 from tests.conftest import COLLECTED
 from tools import conformance, tour
+from tools.source_tree import SourceTree
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -48,11 +52,158 @@ def test_the_tour_passes_every_package() -> None:
     assert sorted(folders) == sorted(tour.ORDER)
 
 
-def test_the_architecture_names_only_files_that_are_there() -> None:
+GUIDES = ("architecture.md", "ways.md", "store.md")
+TOURED = re.compile(r"^### (\w+)\n((?:.|\n)*?)(?=^### |\Z)", re.MULTILINE)
+OF_EACH_PROTOCOL = {"protocol.py", "server.py", "settings.py"}
+# What stands in code marks and is not of our source.
+NOT_OURS = {"MAY_IMPORT", "deltalake", "posix_fadvise", "pyspark_posthouse"}
+
+
+def code_in(page: str) -> list[str]:
+    """What stands between code marks of a page, beside blocks of code."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+
+
+@cache
+def source_tree() -> SourceTree:
+    return SourceTree(tour.SOURCE)
+
+
+@cache
+def defined() -> dict[str, set[str]]:
+    """The names of our source; of classes with those of their attributes."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for module in source_tree().modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                names[node.name] |= attributes_of(node)
+            names |= {name: names[name] for name in bound_by(node)}
+    return names
+
+
+def attributes_of(made: ast.ClassDef) -> set[str]:
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in made.bases]
+    inherited = {base.id for base in bases if isinstance(base, ast.Name)}
+    return inherited | {name for node in ast.walk(made) for name in bound_by(node)}
+
+
+def bound_by(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return [node.id if isinstance(node, ast.Name) else node.attr]
+    return []
+
+
+def attributes(name: str) -> set[str]:
+    """Those of a class of ours, its bases included."""
+    own = defined()[name]
+    return own.union(*(attributes(base) for base in own if base != name and base in defined()))
+
+
+def is_defined(name: str) -> bool:
+    """Whether our source has a name: `function`, `Class.method`, `manager.part.method`."""
+    first, *rest = name.removesuffix("()").split(".")
+    if first == "manager" and rest:
+        part = source_tree().entries.get(rest[0])
+        return part is not None and set(rest[1:]) <= part
+    if first == "posthouse":
+        file = tour.SOURCE.joinpath(*rest)
+        return file.is_dir() or file.with_suffix(".py").exists() or rest[-1] in defined()
+    known = first in defined()
+    return known and all(
+        one in (attributes(first) if first[0].isupper() else defined()) for one in rest
+    )
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_the_guides_name_only_files_that_are_there(page: str) -> None:
+    """Files and folders of src/posthouse, or of the checkout."""
+    named = {one.rstrip("/") for one in code_in(page)}
+    files = {one for one in named if re.fullmatch(r"[\w*/]+\.(py|js|md|json)", one)}
+    folders = {one for one in named if re.fullmatch(r"\w+/[\w/]+", one)}
+    console = {one for one in files if one.endswith(".js")}
+    assert files
+    assert [one for one in sorted(console) if not (tour.SOURCE / "console" / one).exists()] == []
+    wrong = [
+        one
+        for one in sorted((files - console - OF_EACH_PROTOCOL) | folders)
+        if not any(tour.SOURCE.glob(one if "/" in one else f"**/{one}")) and not any(ROOT.glob(one))
+    ]
+    assert wrong == []
+    bare = {one for one in files - OF_EACH_PROTOCOL - console if "/" not in one}
+    assert bare <= {"*_states.py"}, "name the file with its folder"
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_the_guides_name_only_what_the_source_has(page: str) -> None:
+    names = {one for one in code_in(page) if re.fullmatch(r"[A-Za-z_][\w.]*(\(\))?", one)}
+    names = {one for one in names if not one.endswith((".py", ".js", ".md", ".json", ".toml"))}
+    assert names
+    folders = {path.name for path in tour.SOURCE.rglob("*") if path.is_dir()}
+    wrong = [one for one in sorted(names - folders) if not is_defined(one)]
+    assert sorted(set(wrong) - NOT_OURS) == []
+
+
+def test_what_the_source_does_not_have_is_noticed() -> None:
+    good = ["QueueManager", "Admission.admit", "manager.messages.send_packets", "Wires.resolve"]
+    assert [name for name in good if not is_defined(name)] == []
+    bad = [
+        "QueueManger",
+        "Admission.admits",
+        "manager.messages.sends",
+        "manager.message",
+        "no_such",
+    ]
+    assert [name for name in bad if is_defined(name)] == []
+
+
+def toured() -> dict[str, str]:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?!tests/)[a-z_]+(?:/[a-z_]+)+\.py)`", page))
-    assert named
-    assert [name for name in sorted(named) if not (tour.SOURCE / name).exists()] == []
+    return dict(TOURED.findall(page.partition("\n## The packages\n")[2]))
+
+
+def test_the_architecture_has_a_tour_of_each_package() -> None:
+    """With what it imports: no more, no less."""
+    tours = toured()
+    packages = {path.name for path in tour.SOURCE.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert tours.keys() == packages
+    imported = imports_of_packages()
+    for at, (package, text) in enumerate(tours.items()):
+        if package == "console":
+            continue  # no Python
+        (found,) = re.findall(r"Imports\s+([a-z,\s]+)\.", text)
+        words = " ".join(found.split())
+        above = set(list(tours)[:at]) - {"console"}
+        if words.startswith("every package above"):
+            shown = above - set(words.partition(" except ")[2].split(", "))
+        else:
+            shown = set() if words == "nothing of ours" else set(words.split(", "))
+        assert shown == imported[package], package
+        assert shown <= above, package
+
+
+def imports_of_packages() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in source_tree().modules:
+        for _, dotted in module.imports():
+            first, *rest = dotted.split(".")
+            if first == "posthouse" and rest and (tour.SOURCE / rest[0]).is_dir():
+                found[module.package].add(rest[0])
+    return {package: targets - {package} for package, targets in found.items()}
+
+
+PAGE_LINES = 100
+TOUR_LINES = 50
+
+
+def test_the_architecture_begins_with_one_page() -> None:
+    """The picture, the way of a message, where things go; then tours that are short."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    first = text.partition("\n### A reason to refuse a message\n")[0]
+    assert first.count("\n") <= PAGE_LINES
+    assert [name for name, words in toured().items() if words.count("\n") > TOUR_LINES] == []
 
 
 def test_every_make_target_is_documented() -> None:

@@ -3,7 +3,7 @@
 The owner of the connection calls `begin` when it stands, hands in what comes by `receive`, writes
 what `take_outgoing` gives, and states when it is `lost`. Requests outlive connections: what can be
 asked again is asked again in the next one, first of all what has a request id, in the order of
-these (docs/architecture.md). What cannot ends with an error that names it.
+these (docs/ways.md). What cannot ends with an error that names it.
 """
 
 from __future__ import annotations

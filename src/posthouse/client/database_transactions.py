@@ -1,4 +1,4 @@
-"""Databases in a transaction, by the two-phase methods of the Python DB-API (docs/architecture.md).
+"""Databases in a transaction, by the two-phase methods of the Python DB-API (docs/ways.md).
 
 Every database is prepared first; then the queue manager's commit, one record of its log, is the
 decision for all; then the databases are told, and that is confirmed to the queue manager. Who

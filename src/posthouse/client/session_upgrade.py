@@ -1,4 +1,4 @@
-"""The upgrade from HTTP to a client session, on the client's side (docs/architecture.md)."""
+"""The upgrade from HTTP to a client session, on the client's side (docs/ways.md)."""
 
 from __future__ import annotations
 

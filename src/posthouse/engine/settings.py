@@ -95,7 +95,7 @@ class QueueManagerSettings(Section, frozen=True):
             " or `administrators`, each with a list of rights."
         ),
     ] = msgspec.field(default_factory=lambda: {"everyone": "send"})
-    # Choice: no machine quota; the disk reserve of the store bounds it (docs/architecture.md).
+    # Choice: no machine quota; the disk reserve of the store bounds it (docs/store.md).
     machine_quota: Annotated[
         int,
         size(

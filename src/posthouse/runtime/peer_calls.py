@@ -1,4 +1,4 @@
-"""Calls between queue managers that share transactions (docs/architecture.md).
+"""Calls between queue managers that share transactions (docs/ways.md).
 
 The engine states what to ask whom, and when to ask again; here the calls are made, over HTTP, and
 what comes back is handed to the engine. Nothing runs while nothing is asked. A call that fails is

@@ -1,4 +1,4 @@
-"""Named groups: leases, claims, acknowledgments (docs/architecture.md).
+"""Named groups: leases, claims, acknowledgments (docs/ways.md).
 
 A group that consumes reads a queue by ranges of lookup ids, which is peeking, and receives
 what it has dealt with in one go by acknowledging it. Two things keep others out of its way. The

@@ -1,4 +1,4 @@
-"""The coordinator of transactions with participants elsewhere (docs/architecture.md; decision 51).
+"""The coordinator of transactions with participants elsewhere (docs/ways.md; decision 51).
 
 Votes are gathered first. The decision is one record together with this queue manager's own part
 of the transaction, so both hold or neither; asks leave the process after the sync of their turn,

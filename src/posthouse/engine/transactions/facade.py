@@ -1,4 +1,4 @@
-"""Transactions as protocols use them: begin, commit, prepare, share (docs/architecture.md)."""
+"""Transactions as protocols use them: begin, commit, prepare, share (docs/ways.md)."""
 
 from __future__ import annotations
 

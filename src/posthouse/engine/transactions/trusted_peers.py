@@ -1,4 +1,4 @@
-"""Trusted queue managers as records of the log (docs/architecture.md).
+"""Trusted queue managers as records of the log (docs/ways.md).
 
 Only these are called, and only at the address of their record; only their tokens and calls are
 believed.

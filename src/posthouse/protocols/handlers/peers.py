@@ -1,4 +1,4 @@
-"""Transactions that have not ended, peers, and the calls of peers (docs/architecture.md)."""
+"""Transactions that have not ended, peers, and the calls of peers (docs/ways.md)."""
 
 from __future__ import annotations
 

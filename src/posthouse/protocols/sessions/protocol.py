@@ -1,4 +1,4 @@
-"""A client session: frames in, calls on the engine, frames out (docs/architecture.md).
+"""A client session: frames in, calls on the engine, frames out (docs/ways.md).
 
 It has no sockets and no event loop: the owner of the connection hands in bytes in any pieces and
 writes what comes out. Every answer waits until it is durable, so answers may overtake one another.

@@ -1,7 +1,7 @@
 """Transactions of client sessions: begun, joined with others, decided, confirmed.
 
 A transaction belongs to the session that began it, until other queue managers have voted on it. A
-commit with participants elsewhere is answered when it is decided (docs/architecture.md).
+commit with participants elsewhere is answered when it is decided (docs/ways.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames of client sessions, for both ends of them (docs/architecture.md).
+"""Frames of client sessions, for both ends of them (docs/ways.md).
 
 A frame is a length (u32, of what follows it), a kind (u8), a request number (u32) and a payload,
 all little-endian. The client numbers its requests as it likes, zero excepted; each gets one answer
