@@ -168,7 +168,7 @@ def portions(
 ) -> Iterator[list[bytes]]:
     """Packets that are handled together; one that is larger than `bytes_max` comes alone.
 
-    Where nobody else keeps such a packet, it is not copied, and its memory serves the next one.
+    Where no other code keeps such a packet, it is not copied, and its memory serves the next one.
     """
     some, size = list[bytes](), 0
     for packet in packets:

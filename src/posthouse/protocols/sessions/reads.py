@@ -36,7 +36,6 @@ from posthouse.wire.frames.message_columns import (
 from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 
 
-
 def encode_reads(request: int, answer: Answer) -> list[bytes]:
     """The MESSAGES frame of one read or several, in parts."""
     value = answer.value
