@@ -35,7 +35,7 @@ def measured_place(parent: Path | None, *, quick: bool, json: bool) -> Iterator[
     except NotSynced as error:
         complain(f"These figures would be worth nothing: {error}.")
         raise typer.Exit(FAILED) from None
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:  # typer passes over a closed pipe
         complain(f"The run broke off: {error}")
         raise typer.Exit(FAILED) from None
 
@@ -55,7 +55,9 @@ def _introduce(disk: str, *, quick: bool, json: bool) -> None:
 def run_command(command: Callable[..., None], name: str) -> None:
     """Asked to end, however politely, a run first removes what it wrote."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` switches it off
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(each, lambda *_: signal.raise_signal(signal.SIGINT))
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command)
     app(prog_name=name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-ENDINGS = (signal.SIGINT, signal.SIGTERM)
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Process = subprocess.Popen[str]
 
@@ -42,7 +42,8 @@ def started(
             kill(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(BrokenPipeError):  # words that it did not read
+                        pipe.close()
 
 
 @contextmanager
@@ -103,13 +104,24 @@ class Child:
                 return fields
             if on_done is not None and "done" in fields:
                 on_done(fields["done"])
-        raise RuntimeError(f"the process for '{self.role}' ended early: {process.stderr.read()}")
+        raise self._ended_early()
 
     def tell(self, words: str) -> None:
         """One line for its standard input."""
         assert self._process.stdin is not None
-        self._process.stdin.write(words + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(words + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended_early() from None
+
+    def _ended_early(self) -> RuntimeError:
+        """How, and the last that it printed."""
+        assert self._process.stderr is not None
+        said = self._process.stderr.read().strip() or "it printed no reason"
+        code = self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return RuntimeError(f"the process for '{self.role}' ended early ({how}): {said}")
 
     def kill(self) -> None:
         """kill -9."""

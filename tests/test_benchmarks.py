@@ -34,6 +34,7 @@ from tests.conftest import SOAK
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "benchmarks"]
+PLAIN: dict[str, Any] = {"cwd": ROOT, "capture_output": True, "text": True}
 Figures = dict[tuple[str, str], list[dict[str, Any]]]
 
 TABLES = {
@@ -177,7 +178,7 @@ def test_wrong_usage_is_told(arguments: list[str]) -> None:
     assert arguments[-1] in done.stderr
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("name", ["store", "backlog"])
 def test_an_interrupted_run_leaves_nothing_behind(
     name: str, ending: signal.Signals, tmp_path: Path
@@ -197,6 +198,60 @@ def test_an_interrupted_run_leaves_nothing_behind(
     assert process.returncode == 130
     assert errors == "Interrupted; everything written was removed.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("print('{}', file=sys.stderr); sys.exit(3)", "(exit code 3): {}"),
+        ("os.kill(os.getpid(), 9)", "(SIGKILL): it printed no reason"),
+    ],
+)
+def test_a_client_that_is_gone_when_it_is_to_begin_ends_the_run_with_a_message(
+    ends: str, why: str, tmp_path: Path
+) -> None:
+    """Writing to it fails as writing to closed output does, which command lines pass over."""
+    client = f"import os, sys; print('{{\"ready\": 1}}', flush=True); {ends}"
+    done = subprocess.run([sys.executable, "-c", RUN, client, str(tmp_path)], **PLAIN)
+    assert done.returncode == 1
+    assert done.stderr == f"The run broke off: the process for 'send' ended early {why}\n"
+
+
+RUN = """
+import sys
+from pathlib import Path
+from benchmarks.command import measured_place, run_command
+from benchmarks.processes import Child, started
+
+def begin(client: str, directory: Path) -> None:
+    with (
+        measured_place(directory, quick=True, json=False),
+        started([sys.executable, "-c", client]) as process,
+    ):
+        child = Child("send", process, 0)
+        child.report("ready")
+        process.wait()
+        child.tell("go")
+
+run_command(begin, "begin")
+"""
+
+
+@pytest.mark.parametrize("reason", ["BrokenPipeError(32, 'Broken pipe')", "OSError(28, 'full')"])
+def test_an_error_of_the_system_ends_the_run_with_a_message(reason: str) -> None:
+    program = RUN.partition("def begin")[0] + FAILS.format(reason=reason)
+    done = subprocess.run([sys.executable, "-c", program], **PLAIN)
+    assert done.returncode == 1
+    assert done.stderr.startswith("The run broke off: [Errno ")
+
+
+FAILS = """
+def begin() -> None:
+    with measured_place(None, quick=True, json=False):
+        raise {reason}
+
+run_command(begin, "begin")
+"""
 
 
 # -- figures

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,3 +41,32 @@ def test_options_and_exit_code_are_handed_through(checkout: Path) -> None:
     assert (checkout / "said").read_text() == repr(
         ["--quick", "--json", "--directory", str(checkout), "store"]
     )
+
+
+def test_a_run_that_is_killed_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the kernel, for example, where memory is short."""
+    (checkout / "benchmarks").mkdir()
+    (checkout / "benchmarks" / "__main__.py").write_text("import os; os.kill(os.getpid(), 9)")
+    assert main.run(["bench"]) == 128 + signal.SIGKILL
+    assert "The run broke off: SIGKILL ended it." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", bench.ENDINGS)
+def test_a_run_that_is_asked_to_end_removes_what_it_wrote(
+    ending: signal.Signals, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "posthouse.cli.main", "bench", "store", "--json"]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [*command, "--directory", str(tmp_path)], stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert b"machine" in process.stdout.readline()
+        os.kill(process.pid, ending)
+        process.stdout.read()
+        assert process.wait() == 130
+        errors.seek(0)
+        assert errors.read() == "Interrupted; everything written was removed.\n"
+    assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,8 @@ from posthouse.cli.exit_codes import WRONG_USAGE
 
 # Beside src/ in a checkout: the comparisons need SQLite, LMDB and time, not every installation.
 CHECKOUT = Path(__file__).parents[3]
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_KILLED = 128  # what a shell adds to the number of the signal
 
 
 def register(app: typer.Typer) -> None:
@@ -58,4 +62,37 @@ def bench(
         *(["--directory", str(directory.resolve())] if directory else []),
     ]
     command = [sys.executable, "-m", "benchmarks", *switches, *(names or [])]
-    raise typer.Exit(subprocess.run(command, cwd=CHECKOUT).returncode)
+    code = _run(command)
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise CommandFailed(
+            f"The run broke off: {name} ended it",
+            "If nobody sent that, look whether memory was short (dmesg). Its folder "
+            "posthouse-bench-* and servers that it started may still be there.",
+            exit_code=_KILLED - code,
+        )
+    raise typer.Exit(code)
+
+
+def _run(command: Sequence[str]) -> int:
+    """Runs it to its end. A run that is asked to end removes first what it wrote.
+
+    It is in a session of its own, or Ctrl-C would reach it twice.
+    """
+    asked: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: asked.append(number)) for each in ENDINGS}
+    try:
+        with subprocess.Popen(command, cwd=CHECKOUT, start_new_session=True) as run:
+
+            def pass_on(number: int, _: object) -> None:
+                run.send_signal(number)
+
+            for each in ENDINGS:
+                if before[each] is not signal.SIG_IGN:
+                    signal.signal(each, pass_on)
+            for number in asked:
+                run.send_signal(number)
+            return run.wait()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
