@@ -253,6 +253,40 @@ def test_the_system_is_asked_to_begin_with_what_was_written(tmp_path: Path) -> N
     assert ", 5, 4, SYNC_FILE_RANGE_WRITE) = 0" in trace.read_text()
 
 
+ASKED = """
+import sys
+from posthouse.store.disk import RealDisk
+file = RealDisk(sys.argv[1]).open("a", create=True)
+try:
+    file.write([b"data"], 0, begin=True)
+except OSError as error:
+    print(error)
+file.sync()
+"""
+
+
+@pytest.mark.peer("strace")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("ENOSYS", ""),
+        ("EINVAL", ""),
+        ("EPERM", ""),
+        ("EINTR", ""),
+        ("EIO", "[Errno 5] Input/output error: 'a'"),
+        ("ENOSPC", "[Errno 5] No space left on device: 'a'"),
+    ],
+)
+def test_a_disk_that_refuses_to_begin_early_is_told_from_one_that_cannot(
+    error: str, told: str, tmp_path: Path
+) -> None:
+    """A refusal is final, a full disk too: it does not help to write the bytes again."""
+    words = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=sync_file_range"]
+    words += ["-e", f"inject=sync_file_range:error={error}", sys.executable, "-c", ASKED]
+    done = subprocess.run([*words, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == told
+
+
 OPERATION = st.one_of(
     st.tuples(st.just("write"), st.integers(0, 40), st.binary(max_size=20)),
     st.tuples(st.just("truncate"), st.integers(0, 60)),

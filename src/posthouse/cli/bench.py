@@ -67,7 +67,7 @@ def bench(
         name = signal.Signals(-code).name
         raise CommandFailed(
             f"The run broke off: {name} ended it",
-            "If nobody sent that, look whether memory was short (dmesg). Its folder "
+            "If you did not send that, look whether memory was short (dmesg). Its folder "
             "posthouse-bench-* and servers that it started may still be there.",
             exit_code=_KILLED - code,
         )
