@@ -452,15 +452,21 @@ def test_too_many_calls_at_once_are_refused() -> None:
 
 
 def test_calls_of_all_connections_together_are_limited() -> None:
-    desk = Desk(RpcSettings(all_calls_max=3))
+    """One address alone has half of them, so that others find some."""
+    desk = Desk(RpcSettings(all_calls_max=4))
     one, two = desk.bound(), desk.bound()
-    two.connection.counts = one.connection.counts
+    two.connection.counts = counts = one.connection.counts
+    two.connection._source = "192.0.2.8"
     one.say(request(WAIT, call_id=1), request(WAIT, call_id=2))
     two.say(request(WAIT))
-    assert fault_of(two.say(request(ECHO, call_id=8))) == (statuses.SERVER_TOO_BUSY, NOT_EXECUTED)
+    for wire in (one, two):
+        assert fault_of(wire.say(request(ECHO, call_id=8))) == (
+            statuses.SERVER_TOO_BUSY,
+            NOT_EXECUTED,
+        )
     one.connection.lost()
     assert two.call(ECHO, b"x", call_id=8) == b"x"
-    assert two.connection.counts.waiting == 1
+    assert counts.waiting == counts.waiting_of.total() == 1
 
 
 def test_stub_of_a_waiting_call_is_not_kept() -> None:

@@ -247,7 +247,13 @@ class EngineLimits(Section, frozen=True):
         1_000_000
     )
     transactions_max: Annotated[
-        int, within(1, COUNT_MAX, "Largest number of open transactions.")
+        int,
+        within(
+            1,
+            COUNT_MAX,
+            "Largest number of open transactions, prepared ones included. One user alone has half "
+            "of them; others always find some.",
+        ),
     ] = 100_000
     operations_max: Annotated[
         int, within(1, COUNT_MAX, "Largest number of sends and receives in one transaction.")

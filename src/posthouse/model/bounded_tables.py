@@ -63,6 +63,14 @@ class Shared(dict[Key, Value]):
         return list(islice(largest, count))
 
 
+def has_share(own: int, taken: int, most: int) -> bool:
+    """Whether an owner of some places may take one more: while more are free than it holds.
+
+    Alone one gets half of them, and those who come later always find some.
+    """
+    return own < most - taken
+
+
 def require_room(count: int, limit: int, what: str, remedy: str = "") -> None:
     """Refuses one more where there are as many as there can be."""
     if count >= limit:

@@ -21,6 +21,7 @@ class Counts:
         self.binds = 0
         self.calls = 0
         self.waiting = 0  # calls that are not answered
+        self.waiting_of: Counter[str] = Counter()  # by where their clients are
         self.faults: Counter[int] = Counter()  # by status
         self.naks: Counter[int] = Counter()  # by reason
         self.logins_refused = 0

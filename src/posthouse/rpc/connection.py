@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from posthouse.model.address_prefixes import source_of
+from posthouse.model.bounded_tables import has_share
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
@@ -69,6 +71,7 @@ class ServerConnection:
         paced: Callable[[], None] = lambda: None,
     ) -> None:
         self.address = address
+        self._source = source_of(address)
         self.association: Association | None = None
         self.binding = Binding(
             interfaces, groups, authenticator, settings, address, secondary_address, now
@@ -364,6 +367,7 @@ class ServerConnection:
         calls[call_id] = call
         self.counts.calls += 1
         self.counts.waiting += 1
+        self.counts.waiting_of[self._source] += 1
         try:
             context.methods[opnum](call)
         except Fault as fault:
@@ -386,7 +390,9 @@ class ServerConnection:
             return statuses.OPNUM_OUT_OF_RANGE
         if len(self._calls) >= self._settings.calls_max:
             return statuses.SERVER_TOO_BUSY
-        if self.counts.waiting >= self._settings.all_calls_max:
+        counts = self.counts
+        own, most = counts.waiting_of[self._source], self._settings.all_calls_max
+        if not has_share(own, counts.waiting, most):
             return statuses.SERVER_TOO_BUSY
         return 0
 
@@ -418,8 +424,15 @@ class ServerConnection:
         if self._calls.get(call.call_id) is not call:
             return False
         del self._calls[call.call_id]
-        self.counts.waiting -= 1
+        self._count_down(1)
         return True
+
+    def _count_down(self, calls: int) -> None:
+        counts = self.counts
+        counts.waiting -= calls
+        counts.waiting_of[self._source] -= calls
+        if not counts.waiting_of[self._source]:
+            del counts.waiting_of[self._source]
 
     def answer(self, call: ServerCall, stub: bytes) -> None:
         """The response of a call, in as many PDUs as it takes."""
@@ -555,7 +568,7 @@ class ServerConnection:
         """The connection is gone: methods that wait are told, and its place in its group ends."""
         self._happened(ConnectionEvent.END)
         calls, self._calls = self._calls, {}
-        self.counts.waiting -= len(calls)
+        self._count_down(len(calls))
         self._incoming.clear()
         self._rest = bytearray()
         self._out = []

@@ -30,7 +30,13 @@ class RpcSettings(Section, frozen=True):
         ),
     ] = 16_384
     all_calls_max: Annotated[
-        int, within(1, 10_000_000, "Largest number of unanswered calls of all connections.")
+        int,
+        within(
+            1,
+            10_000_000,
+            "Largest number of unanswered calls of all connections. Clients of one address alone "
+            "have half of them.",
+        ),
     ] = 100_000
     handles_max: Annotated[
         int, within(1, 1_000_000, "Largest number of queues that one client may have open.")

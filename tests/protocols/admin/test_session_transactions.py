@@ -8,6 +8,7 @@ import pytest
 
 from posthouse.model.errors import (
     AccessDenied,
+    InsufficientResources,
     InvalidParameter,
     QueueError,
     TransactionEnlist,
@@ -335,3 +336,24 @@ def test_two_handles_count_as_one_transaction(rig: SessionRig) -> None:
 def test_large_numbers_of_requests_have_no_early_handle(request_number: int) -> None:
     assert payloads.early_handle(request_number) == 0
     assert payloads.early_handle(0x7FFFFFFE) != payloads.OWN_TRANSACTION
+
+
+def test_one_user_holds_no_more_than_half_of_all_transactions_prepared_ones_too() -> None:
+    """Those outlive their session and restarts: nobody else could have begun one for ever."""
+    rig = SessionRig(transactions_max=8)
+    for number in range(6):
+        client = rig.client(ALICE)
+        begun = client.ask(payloads.Begin(), payloads.Begun | payloads.Refusal)
+        assert isinstance(begun, payloads.Begun) is (number < 4), number
+        if number < 4:
+            client.ask(payloads.Prepare(begun.transaction, b"made up"), payloads.Voted)
+            client.session.lost()
+    rig.restart()
+    assert len(rig.manager.transactions.in_doubt()) == 4
+    assert is_refused(rig.client(ALICE).refused(payloads.Begin()), InsufficientResources)
+    bob = rig.client(BOB)
+    begun = bob.ask(payloads.Begin(), payloads.Begun)
+    bob.done(payloads.Abort(begun.transaction))
+    for transaction in rig.manager.transactions.in_doubt():
+        rig.run(lambda m, t=transaction: m.transactions.abort_by_hand(t.identifier, "root"))
+    rig.client(ALICE).ask(payloads.Begin(), payloads.Begun)

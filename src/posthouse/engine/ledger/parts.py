@@ -352,7 +352,7 @@ class OpenTransactions(Protocol):
     def commit(self, identifier: bytes, also: Also | None = ...) -> None:
         """Transaction Commit (3.1.4.4): all of it, in the order it was asked for, in one record."""
 
-    def create(self, identifier: bytes, owner: object = ...) -> Transaction:
+    def create(self, identifier: bytes, owner: object = ..., account: bytes = ...) -> Transaction:
         """Create Transaction (3.1.7.1.8)."""
 
     def find(self, identifier: bytes) -> Transaction:

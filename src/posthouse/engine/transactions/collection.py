@@ -6,7 +6,7 @@ messages pending. Either way one CHANGE record at the end makes all of it true a
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 
 from posthouse.engine.ledger.ledger import Ledger, Lock
@@ -47,6 +47,7 @@ from posthouse.engine.transactions.transaction import (
     pack_transaction,
     unpack_transaction,
 )
+from posthouse.model.bounded_tables import has_share
 from posthouse.model.errors import (
     InsufficientResources,
     OperationCancelled,
@@ -89,6 +90,7 @@ class Transactions:
         self._moving = moving
         self._poison = poison
         self.open: dict[bytes, Transaction] = {}
+        self._of_account: Counter[bytes] = Counter()
         self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
         self._owned: Owned[bytes, Transaction] = Owned()  # active, by owner
         self._numbers = 0
@@ -99,17 +101,25 @@ class Transactions:
 
     # -- life
 
-    def create(self, identifier: bytes, owner: object = None) -> Transaction:
-        """Create Transaction (3.1.7.1.8)."""
+    def create(self, identifier: bytes, owner: object = None, account: bytes = b"") -> Transaction:
+        """Create Transaction (3.1.7.1.8). An account has a share of them, prepared ones too."""
         if identifier == NULL_GUID:
             raise TransactionUsage("a transaction needs an identifier that is not null")
         if identifier in self.open:
             raise TransactionSequence(f"the transaction {format_guid(identifier)} exists already")
         if len(self.open) >= self.core.settings.limits.transactions_max:
             raise InsufficientResources("too many transactions are open")
+        own, most = self._of_account[account], self.core.settings.limits.transactions_max
+        if account and not has_share(own, len(self.open), most):
+            raise InsufficientResources(
+                f"this user has {own} transactions open, prepared ones included",
+                "Commit or abort some: other users need the places that are left.",
+            )
         self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
         self.open[identifier] = self._by_use[identifier] = transaction
+        transaction.account = account
+        self._of_account[account] += 1
         self._owned.add(owner, identifier, transaction)
         self.core.deadlines.note(self._idle_at_ms(transaction))
         return transaction
@@ -475,6 +485,9 @@ class Transactions:
     def _finish(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
+        self._of_account[transaction.account] -= 1
+        if not self._of_account[transaction.account]:
+            del self._of_account[transaction.account]
         self._forget_active(transaction)
         self.on_end(transaction)
 
@@ -546,6 +559,7 @@ class Transactions:
             for operation in transaction.operations:
                 lost.discard(operation.number)
             self.open[identifier] = transaction
+            self._of_account[transaction.account] += 1
             self.core.reserved += transaction.size
             self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))

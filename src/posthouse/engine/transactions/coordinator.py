@@ -30,6 +30,7 @@ from posthouse.engine.transactions.distributed import (
 from posthouse.engine.transactions.peer_calls import AskKey, PeerAsks
 from posthouse.engine.transactions.transaction import Transaction, TransactionState
 from posthouse.engine.transactions.trusted_peers import Peers
+from posthouse.model.bounded_tables import has_share
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -138,7 +139,7 @@ class Coordinator:
     ) -> bool:
         """Commits for a client. True: it is decided. False: `waiter` gets a Wake."""
         transaction = self._transactions.find(identifier)
-        self._check_branches(branches)
+        self._check_branches(account, branches)
         if self.peers.of(transaction.coordinator) is not None:
             raise TransactionSequence("only the coordinator of this transaction may commit it")
         joint = self.joints.get(identifier)
@@ -155,14 +156,19 @@ class Coordinator:
         self._prepare(joint, transaction, waiter)
         return False
 
-    def _check_branches(self, branches: Sequence[Branch]) -> None:
+    def _check_branches(self, account: bytes, branches: Sequence[Branch]) -> None:
         if len(branches) > PARTICIPANTS_MAX or len(dict(branches)) != len(branches):
             raise InvalidParameter("too many branches, or one of them twice")
         for name, resource in branches:
             if not 0 < len(name) <= BRANCH_LENGTH_MAX or len(resource) > RESOURCE_LENGTH_MAX:
                 raise InvalidParameter("the name of a branch is empty or too long")
-        if branches and len(self.joints) >= self.core.settings.limits.transactions_max:
-            raise InsufficientResources("too many decisions wait to be confirmed")
+        most, taken = self.core.settings.limits.transactions_max, len(self.joints)
+        if branches and 2 * taken >= most:  # below that any user has a share
+            own = sum(joint.account == account for joint in self.joints.values())
+            if not has_share(own, taken, most):
+                raise InsufficientResources(
+                    f"too many decisions wait to be confirmed, {own} of this user"
+                )
 
     def _prepare(self, joint: Joint, transaction: Transaction, waiter: object) -> None:
         core = self.core

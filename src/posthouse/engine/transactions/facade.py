@@ -64,10 +64,12 @@ class TransactionsFacade:
 
     # -- transactions of clients
 
-    def create_transaction(self, identifier: bytes, owner: object = None) -> Transaction:
-        """Create Transaction (3.1.7.1.8)."""
+    def create_transaction(
+        self, identifier: bytes, owner: object = None, account: bytes = b""
+    ) -> Transaction:
+        """Create Transaction (3.1.7.1.8), of the user with that SID."""
         self.machine.require_ready()
-        return self.collection.create(identifier, owner)
+        return self.collection.create(identifier, owner, account)
 
     def transaction_commit(self, identifier: bytes) -> None:
         """Transaction Commit (3.1.4.4); of a prepared one also DTC Transaction Commit (3.1.4.7)."""
@@ -119,9 +121,11 @@ class TransactionsFacade:
         """Where peers reach this queue manager."""
         return self.coordinator.url
 
-    def enlist(self, token: bytes, owner: object = None, identifier: bytes = b"") -> Transaction:
+    def enlist(
+        self, token: bytes, owner: object = None, identifier: bytes = b"", account: bytes = b""
+    ) -> Transaction:
         """Begins the part here of the transaction that a token names."""
-        return self.participant.enlist(token, owner, identifier)
+        return self.participant.enlist(token, owner, identifier, account)
 
     def token(self, transaction: Transaction, name: str) -> bytes:
         """Makes a peer a participant; with the token a client begins the peer's part."""

@@ -58,7 +58,9 @@ class Participant:
 
     # -- the beginning
 
-    def enlist(self, data: bytes, owner: object = None, identifier: bytes = b"") -> Transaction:
+    def enlist(
+        self, data: bytes, owner: object = None, identifier: bytes = b"", account: bytes = b""
+    ) -> Transaction:
         """Begins the part here of the transaction that a token names, and the caller if they do."""
         token = self._believed(data)
         if identifier and identifier != token.transaction:
@@ -70,7 +72,7 @@ class Participant:
         if token.transaction in self._seen:
             # What was done here before is gone: a new part would make half of it look whole.
             raise TransactionEnlist("the transaction has ended here, or was joined already")
-        transaction = self._transactions.create(token.transaction, owner)
+        transaction = self._transactions.create(token.transaction, owner, account)
         transaction.coordinator = token.coordinator
         self._seen[token.transaction] = token.expires_s
         return transaction

@@ -22,6 +22,7 @@ def recovered(core: Ledger, identifier: bytes, stored: StoredTransaction) -> Tra
     transaction = Transaction(identifier, stored.number, None, core.now_ms)
     transaction.state = TransactionState.PREPARED
     transaction.coordinator = stored.coordinator
+    transaction.account = stored.account
     transaction.prepared_at = stored.prepared_at
     transaction.spilled = True
     for kept in stored.operations:

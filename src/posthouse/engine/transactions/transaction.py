@@ -138,12 +138,14 @@ class StoredTransaction(msgspec.Struct, array_like=True):
     coordinator: bytes
     prepared_at: int
     operations: list[StoredOperation]
+    account: bytes = b""
 
 
 class Transaction:
     """[MS-MQDMPR] 3.1.1.14."""
 
     __slots__ = (
+        "account",
         "by_message",
         "coordinator",
         "count",
@@ -163,6 +165,7 @@ class Transaction:
         self.identifier = identifier
         self.number = number  # of the TransactionHeader
         self.owner = owner
+        self.account = b""  # the SID of the user that began it
         self.last_used_ms = now_ms
         self.state = TransactionState.ACTIVE
         # What it does, in the order of the calls, by message: a message is in it once only. A
@@ -227,7 +230,11 @@ def pack_transaction(transaction: Transaction) -> bytes:
     ]
     return _encode(
         StoredTransaction(
-            transaction.number, transaction.coordinator, transaction.prepared_at, operations
+            transaction.number,
+            transaction.coordinator,
+            transaction.prepared_at,
+            operations,
+            transaction.account,
         )
     )
 

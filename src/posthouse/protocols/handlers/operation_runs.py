@@ -15,6 +15,7 @@ from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.operations.operations import DONE, FAILED, RUNNING, STOPPED, Operation
+from posthouse.model.bounded_tables import has_share
 from posthouse.model.errors import InsufficientResources, QueueError
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
@@ -45,11 +46,7 @@ ALL: Final = "priority >= 0"
 
 
 class OperationRunner:
-    """Starts and stops runs; `RUNNING_MAX` at a time.
-
-    A user may begin one while more places are free than the user holds: alone one gets half of
-    them, and the next two users always find one.
-    """
+    """Starts and stops runs; `RUNNING_MAX` at a time, of which a user alone gets half."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -60,7 +57,7 @@ class OperationRunner:
         own = sum(
             user_key(run.context.caller.name) == user_key(user) for run in self._runs.values()
         )
-        if own < RUNNING_MAX - len(self._runs):
+        if has_share(own, len(self._runs), RUNNING_MAX):
             return
         raise InsufficientResources(
             f"{len(self._runs)} of {RUNNING_MAX} operations that may run at a time are running, "

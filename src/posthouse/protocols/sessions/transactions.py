@@ -28,10 +28,13 @@ def on_begin(session: OpenSession, request: int, payload: bytes) -> None:
     def call(manager: QueueManager) -> payloads.Begun:
         session.transactions.check_room()
         if asked.token:
-            transaction = manager.transactions.enlist(asked.token, session)
+            account = session.caller.sid
+            transaction = manager.transactions.enlist(asked.token, session, account=account)
         else:
             identifier = _identifier(asked.identifier or manager.machine.new_guid())
-            transaction = manager.transactions.create_transaction(identifier, session)
+            transaction = manager.transactions.create_transaction(
+                identifier, session, session.caller.sid
+            )
         handle = session.transactions.add(transaction, payloads.early_handle(request))
         return payloads.Begun(handle, transaction.identifier)
 
