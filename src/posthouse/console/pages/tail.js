@@ -3,8 +3,8 @@
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
 import { classOf } from "../lib/classes.js";
-import { problem } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
+import { Follower, WAIT_MS } from "../lib/follow.js";
 import { bytes, count, time } from "../lib/format.js";
 import { nameOf, named } from "../lib/queues.js";
 import { Table } from "../lib/table.js";
@@ -15,7 +15,6 @@ import { Table } from "../lib/table.js";
 export const page = { name: "tail", title: "Live tail", role: "look", key: "v", show };
 
 const KEPT = 200;
-const WAIT_MS = 20000;
 
 /** @param {import("../lib/page.js").Context} context */
 function show(context) {
@@ -24,13 +23,9 @@ function show(context) {
   const names = h("datalist", { id: "queue-names" });
   const chooser = h("input", { "aria-label": "Queue", placeholder: "Queue", list: "queue-names", value: queue, id: "queue", "data-filter": "", autocomplete: "off", spellcheck: "false" });
   const progress = h("span", { class: "muted", role: "status" });
-  const answer = h("div", {});
-  const pause = h("button", { type: "button", id: "pause", hidden: !queue }, "Pause");
   /** @type {Message[]} */
   let shown = [];
   let seen = 0;
-  /** @type {AbortController | null} */
-  let following = null;
   /** @type {Table<Message>} */
   const table = new Table({
     name: "tail",
@@ -49,43 +44,25 @@ function show(context) {
     ],
   });
 
-  async function follow() {
-    const mine = (following = new AbortController());
-    const leave = () => mine.abort();
-    signal.addEventListener("abort", leave);
-    pause.textContent = "Pause";
-    fill(answer);
-    /** @type {number | undefined} */
-    let after;
-    try {
-      while (!mine.signal.aborted) {
-        const found = await call("tail_queue", { queue, wait_ms: after === undefined ? 0 : WAIT_MS, bodies: false, ...(after === undefined ? {} : { after }) }, null, { polled: true, signal: mine.signal });
-        after = found.after;
-        seen += found.messages.length;
-        shown = [...found.messages.reverse(), ...shown].slice(0, KEPT);
-        table.update(shown);
-        progress.textContent = `${count(seen)} arrived${seen > KEPT ? `, the last ${count(KEPT)} are shown` : ""}`;
-      }
-    } catch (error) {
-      if (!mine.signal.aborted) fill(answer, problem(error));
-    } finally {
-      signal.removeEventListener("abort", leave);
-      if (following === mine) following = null;
-      pause.textContent = "Go on";
-    }
+  /** @type {(after: number | undefined, signal: AbortSignal) => Promise<number>} */
+  async function next(after, signal) {
+    const found = await call("tail_queue", { queue, wait_ms: after === undefined ? 0 : WAIT_MS, bodies: false, ...(after === undefined ? {} : { after }) }, null, { polled: true, signal });
+    seen += found.messages.length;
+    shown = [...found.messages.reverse(), ...shown].slice(0, KEPT);
+    table.update(shown);
+    progress.textContent = `${count(seen)} arrived${seen > KEPT ? `, the last ${count(KEPT)} are shown` : ""}`;
+    return found.after;
   }
 
-  pause.onclick = () => {
-    if (following) following.abort();
-    else void follow();
-  };
+  const follower = new Follower(signal, next);
+  follower.pause.hidden = !queue;
   main.append(
-    h("div", { class: "heading" }, h("h1", {}, queue ? `Live tail of ${queue}` : "Live tail"), progress, pause),
+    h("div", { class: "heading" }, h("h1", {}, queue ? `Live tail of ${queue}` : "Live tail"), progress, follower.pause),
     h("form", { class: "toolbar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); location.hash = to("tail", chooser.value.trim() ? [named(chooser.value)] : []); } }, chooser, names, h("button", { type: "submit", class: "primary" }, "Show")),
-    answer,
+    follower.answer,
     h("section", { class: "card" }, table.element),
   );
-  if (queue) void follow();
+  if (queue) follower.start();
   context.poll(60, async (polled) => {
     const listed = await call("list_queues", { system: true }, null, { polled, signal });
     fill(names, listed.queues.map((one) => h("option", { value: nameOf(one) })));
