@@ -13,7 +13,14 @@ import pytest
 
 from tools import reach_names
 from tools.counts import imports_of_tests
-from tools.source_tree import Module, SourceTree, called, knot_of, uses_the_engine
+from tools.source_tree import (
+    TWIN_PACKAGES,
+    Module,
+    SourceTree,
+    called,
+    knot_of,
+    uses_the_engine,
+)
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "posthouse"
@@ -39,11 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": DOORS,
     "sim": DOORS | {"runtime"},
     "client": DOORS | {"runtime"},
-    "console": {"", "model", "client"},
     "qms": {"model", "api", "client"},
     "connector": {"model", "wire", "client"},
     "spark": {"", "model", "formats", "client", "qms"},
-    "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
+    "cli": DOORS | {"", "runtime", "sim", "client", "qms", "spark"},
 }
 
 # Clocks, sockets and chance enter at the edge.
@@ -274,6 +280,59 @@ def test_the_reasons_for_small_modules_hold() -> None:
     for name in APART[TOO_LONG]:
         (importer,) = tree().importers[name]
         assert tree().by_name[importer].lines + tree().by_name[name].lines > LONG_LINES, name
+
+
+# A function for many beside one for one: either calls the other, or there is a reason for two.
+TWINS: dict[str, tuple[str, ...]] = {
+    "of many, columns are written as one slice or one update; a loop over the one costs more": (
+        "engine/ledger/expiry_times.py: add_run beside add",
+        "engine/ledger/ledger.py: end_run beside end",
+        "engine/ledger/ledger.py: lock_all beside lock",
+        "engine/ledger/ledger.py: unlock_all beside unlock",
+        "engine/ledger/order.py: insert_run beside insert",
+        "engine/ledger/order.py: remove_run beside remove",
+        "engine/ledger/state.py: _enter_all beside _enter",
+        "engine/ledger/state.py: end_run beside end",
+        "engine/ledger/table.py: put_run beside put",
+        "store/express.py: put_all beside put",
+        "store/index.py: add_all beside add",
+        "store/positions.py: kill_run beside kill",
+    ),
+    "packets are looked at or read together, in one pass of C or one read of the disk": (
+        "engine/messages/packet_reads.py: fetch_many beside fetch",
+        "store/log.py: read_many beside read",
+        "wire/packet/packet_fields.py: summarize_all beside summarize",
+    ),
+    "messages that were found alike take one step; the others take the way of one": (
+        "engine/transfer/receiving.py: _take_run beside _take",
+    ),
+    "an interface, which declares both": (
+        "engine/ledger/parts.py: transferred_all beside transferred",
+        "store/base.py: read_many beside read",
+    ),
+    "not one act for many: all handles of a station on one file": (
+        "engine/jobs/files.py: close_all beside close",
+    ),
+}
+
+
+def test_one_of_two_functions_for_one_and_for_many_calls_the_other() -> None:
+    """Or both are in the list, which says why: a rule is written once."""
+    listed = [name for names in TWINS.values() for name in names]
+    assert tree().twins_apart(TWIN_PACKAGES) == sorted(listed)
+
+
+# Modules whose names begin alike, where a folder of their own would say less.
+PREFIXES = {
+    "client/aio_": "the asyncio client; without `aio_` these are the names of the blocking one",
+    "engine/transfer/outgoing_": "the part for each direction: there are `incoming_` ones, too",
+    "model/message_": "what every package imports by the name of the thing: message classes, ids",
+    "protocols/srmp/http_": "the HTTP of this protocol, apart from `protocols/http`",
+}
+
+
+def test_modules_whose_names_begin_alike_have_a_reason() -> None:
+    assert tree().prefixes(3).keys() == PREFIXES.keys()
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -540,6 +599,11 @@ BAD = [
         "cli/c.py",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from posthouse.cli.c1 import g",
         test_no_modules_import_one_another_in_a_circle,
+    ),
+    (
+        "store/a.py",
+        "def put(): ...\ndef put_all(): ...",
+        test_one_of_two_functions_for_one_and_for_many_calls_the_other,
     ),
     ("model/a.py", "x = 1", test_every_public_name_has_a_docstring),
     ("model/a.py", "'Doc.'\ndef f(): ...", test_every_public_name_has_a_docstring),

@@ -42,6 +42,7 @@ EXPECTED = {
     "circles": 2,
     "many": 2,
     "twins": 1,
+    "twins_apart": 1,
     "packet_places": 1,
     "positional_reads": 1,
     "protocols_by_name": 2,

@@ -17,14 +17,12 @@ from functools import cached_property
 from pathlib import Path
 
 from tools import reach_names
-from tools.source_tree import SourceTree, uses_the_engine
+from tools.source_tree import FUNCTIONS, MANY, TWIN_PACKAGES, SourceTree, uses_the_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 FOUR_PACKAGES = {"engine", "store", "protocols", "client"}
 THE_SAME = re.compile(r"The\s+same\b")
-MANY = re.compile(r"_(run|all|many|plain)$")
 PREFIX_FILES = 3
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Counts:
@@ -89,14 +87,12 @@ class Counts:
     @property
     def twins(self) -> list[str]:
         """Those of them beside a function for one message: the same class has both."""
-        return [
-            f"{module.name}: {name} beside {MANY.sub('', name)}"
-            for module in self._tree.modules
-            if module.package in {"engine", "protocols", "store", "wire"}
-            for scope in module.nodes
-            if isinstance(scope, ast.Module | ast.ClassDef)
-            for name in twins_in(scope.body)
-        ]
+        return [str(twin) for twin in self._tree.twins(TWIN_PACKAGES)]
+
+    @property
+    def twins_apart(self) -> list[str]:
+        """Those of these of which neither calls the other."""
+        return self._tree.twins_apart(TWIN_PACKAGES)
 
     @property
     def packet_places(self) -> list[str]:
@@ -200,12 +196,6 @@ def without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.
     return node.body[1:] if ast.get_docstring(node) is not None else node.body
 
 
-def twins_in(body: list[ast.stmt]) -> list[str]:
-    """Functions of a module or a class that have one for a single message beside them."""
-    names = {node.name for node in body if isinstance(node, FUNCTIONS)}
-    return sorted(name for name in names if MANY.search(name) and MANY.sub("", name) in names)
-
-
 def imports_of_tests(root: Path) -> list[str]:
     """Where a test module, or something of one, is imported below `tests`."""
     return [
@@ -234,6 +224,7 @@ ROWS: dict[str, str] = {
     "circles": "modules in circles of imports, types included",
     "many": "functions named *_run, *_all, *_many, *_plain",
     "twins": "of these beside one for a single message, in engine, protocols, store, wire",
+    "twins_apart": "of these, neither calls the other",
     "packet_places": "modules outside wire with offsets of a packet",
     "positional_reads": "rows and summaries read by a number",
     "protocols_by_name": "protocol.py, server.py, settings.py that a protocol package lacks",

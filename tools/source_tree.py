@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 # The program under another name: `python -m posthouse`.
 ALSO_OF = {"__main__.py": "cli"}
@@ -53,6 +54,10 @@ PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
 PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
 LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
 ROWS = {"row", "look", "seen"}  # what rows and summaries are called
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+MANY = re.compile(r"_(run|all|many|plain)$")
+TWIN_PACKAGES = {"engine", "protocols", "store", "wire"}
 
 Chain = tuple[str, ...]
 Graph = dict[str, set[str]]
@@ -114,6 +119,18 @@ def chain_of(node: ast.expr) -> Chain:
     if isinstance(node, ast.Attribute) and (before := chain_of(node.value)):
         return (*before, node.attr)
     return ()
+
+
+class Twin(NamedTuple):
+    """A function for many, beside one for one."""
+
+    module: str
+    many: str
+    one: str
+    joined: bool  # one of them calls the other
+
+    def __str__(self) -> str:
+        return f"{self.module}: {self.many} beside {self.one}"
 
 
 class SourceTree:
@@ -252,6 +269,25 @@ class SourceTree:
             and any(isinstance(part, ast.Constant) for part in ends_of(node.slice))
         ]
 
+    def twins(self, packages: set[str]) -> list[Twin]:
+        """Functions of a module or a class that have one for a single thing beside them."""
+        return [
+            Twin(module.name, name, one, joined)
+            for module in self.modules
+            if module.package in packages
+            for scope in module.nodes
+            if isinstance(scope, ast.Module | ast.ClassDef)
+            for found in [{node.name: node for node in scope.body if isinstance(node, FUNCTIONS)}]
+            for name in sorted(found)
+            for one in [MANY.sub("", name)]
+            if one != name and one in found
+            for joined in [one in names_in(found[name]) or name in names_in(found[one])]
+        ]
+
+    def twins_apart(self, packages: set[str]) -> list[str]:
+        """Those of which neither calls the other."""
+        return sorted(str(twin) for twin in self.twins(packages) if not twin.joined)
+
     def classes(self, file: str) -> dict[str, ast.ClassDef]:
         """The classes of one of our modules."""
         tree = self.by_name[file].tree
@@ -371,6 +407,15 @@ class SourceTree:
     def _part_of_class(self) -> dict[str, str]:
         """The part of the queue manager that has each class of a facade."""
         return {name: part for part, (_, name) in self._facades.items()}
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """What a function names: variables, functions, attributes."""
+    return {
+        part.id if isinstance(part, ast.Name) else part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name | ast.Attribute)
+    }
 
 
 def name_of(node: ast.stmt) -> str:

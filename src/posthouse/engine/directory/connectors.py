@@ -320,7 +320,7 @@ class Connectors:
             if not row.flags & FLAG_REMOTE:
                 self._sending.copy(core.queues[JOURNAL], row, packet, change)
             row = row._replace(wants=row.wants & ~WANT_JOURNAL)
-        self._transfer.sequences.left(queue, row)
+        self._transfer.sequences.left(queue, (row.flags,))
         core.forget_aliases(number, row)
         moved = row._replace(
             lookup_id=core.lookup_ids.next(),

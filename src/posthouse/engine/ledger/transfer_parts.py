@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from posthouse.engine.ledger.records import Change, Row
-from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -53,11 +52,8 @@ class SentSequences(Protocol):
     def kept_for_final_answer(self, queue: Queue) -> None:
         """A message has arrived and stays."""
 
-    def left(self, queue: Queue, row: Row) -> None:
-        """A message left its outgoing queue, however."""
-
-    def left_all(self, queue: Queue, rows: Rows) -> None:
-        """These messages left their outgoing queue, for any reason."""
+    def left(self, queue: Queue, flags: Sequence[int]) -> None:
+        """Messages with these flags left their outgoing queue, for any reason."""
 
     def number(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
         """Transactional messages get their places at commit, once."""

@@ -177,7 +177,7 @@ class Moving:
             doomed=0,
         )
         if source.outgoing is not None:
-            self._transfer.sequences.left(source, row)
+            self._transfer.sequences.left(source, (row.flags,))
         extra = core.extra(number)
         core.forget_aliases(number, row)
         extra.aliases = self._aliases(source, number, row, target, extra.aliases)

@@ -164,7 +164,7 @@ class MessageOutcomes:
 
     def _left(self, queue: Queue, row: Row) -> None:
         if queue.outgoing is not None:
-            self._transfer.sequences.left(queue, row)
+            self._transfer.sequences.left(queue, (row.flags,))
             # It may be empty now, and then needs no session.
             self.core.effects.active.add(queue.number)
 
@@ -283,7 +283,7 @@ class MessageOutcomes:
         if ids != sorted(ids):
             pairs = sorted(zip(rows, numbers, strict=True))
             numbers, rows = [number for _, number in pairs], Rows.of([row for row, _ in pairs])
-        self._transfer.sequences.left_all(queue, rows)
+        self._transfer.sequences.left(queue, rows.flags)
         self.core.end_run(numbers, rows, RECEIVED)
 
     def arrived_all(self, queue: Queue, numbers: list[int], rows: Rows) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress
 
 import msgspec
@@ -42,6 +42,7 @@ SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
 _FOREVER = (1 << 64) - 1
 _FEW, _MANY = 64, 512  # rows that are looked at together
 _UNFINISHED = OURS | FLAG_ARRIVED
+_ARRIVED = FLAG_TRANSACTIONAL | FLAG_ARRIVED
 
 
 class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
@@ -472,20 +473,13 @@ class Sequences:
             yield from [row.flags for row in self.core.state.table.rows(numbers)]
             mark = ids[-1]
 
-    def left(self, queue: Queue, row: Row) -> None:
-        """A message left its outgoing queue, however."""
-        if is_numbered(row.flags):
-            counts = self._arrived if row.flags & FLAG_ARRIVED else self._unfinished
-            if queue.number in counts:
-                counts[queue.number] -= 1
-
-    def left_all(self, queue: Queue, rows: Rows) -> None:
-        """These messages left their outgoing queue, for any reason."""
+    def left(self, queue: Queue, flags: Sequence[int]) -> None:
+        """Messages with these flags left their outgoing queue, for any reason."""
         number = queue.number
         if number in self._arrived:
-            self._arrived[number] -= len([flags for flags in rows.flags if flags & FLAG_ARRIVED])
+            self._arrived[number] -= len([one for one in flags if one & _UNFINISHED == _ARRIVED])
         if number in self._unfinished:
-            ours = [flags for flags in rows.flags if flags & _UNFINISHED == FLAG_TRANSACTIONAL]
+            ours = [one for one in flags if one & _UNFINISHED == FLAG_TRANSACTIONAL]
             self._unfinished[number] -= len(ours)
 
     def kept_for_final_answer(self, queue: Queue) -> None:
