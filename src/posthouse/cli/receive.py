@@ -17,12 +17,7 @@ from posthouse.cli.durations import duration
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.messages.output import (
     Handler,
-    Hex,
-    Out,
     Output,
-    Raw,
-    Separator,
-    Template,
     leaving,
 )
 from posthouse.cli.name_hints import full_name
@@ -88,12 +83,8 @@ def receive(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
-    raw: Raw = False,
-    hexed: Hex = False,
-    separator: Separator = None,
-    template: Template = None,
-    out: Out = None,
     *,
+    output: Output,
     far: Far,
 ) -> None:
     """Receive messages from a queue and print each one whole: properties, then the decoded body.
@@ -118,9 +109,8 @@ def receive(
 
     Example: posthouse receive './private$/orders' --format '{lookup_id} {label} {body_text}'
     """
-    output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
-    handler = output.handler(single=count is None and not follow)
+    handler = output.handler(json=remote.json, single=count is None and not follow)
     with _queue(remote, source, far) as queue:
         messages = _received(queue, count, timeout, follow, lookup_id)
         _hand_over(remote, messages, handler, follow, taking=True)
@@ -177,12 +167,8 @@ def peek(
     timeout: Timeout = 0,
     lookup_id: LookupId = None,
     follow: Follow = False,
-    raw: Raw = False,
-    hexed: Hex = False,
-    separator: Separator = None,
-    template: Template = None,
-    out: Out = None,
     *,
+    output: Output,
     far: Far,
 ) -> None:
     """Look at messages of a queue without receiving them.
@@ -193,10 +179,9 @@ def peek(
 
     Example: posthouse peek './private$/orders' --count 10
     """
-    output = Output(raw, hexed, separator, template, out, remote.json)
     _check_choice(count, lookup_id, follow)
     single = count is None and not follow
-    handler = output.handler(single=single, rows=not single)
+    handler = output.handler(json=remote.json, single=single, rows=not single)
     with _queue(remote, source, far) as queue:
         messages = islice(
             _seen(queue, timeout, follow, lookup_id), count or (1 if single else None)

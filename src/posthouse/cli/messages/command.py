@@ -136,7 +136,7 @@ def show(
 
     Example: posthouse message show './private$/orders' 17
     """
-    handler = Output(raw=raw, hexed=hexed, json=remote.json).handler(single=True)
+    handler = Output(raw=raw, hexed=hexed).handler(json=remote.json, single=True)
     message = shown(remote, remote.queue(source).lookup(lookup_id))
     if message.move_count:
         path = path_of("queues", source, "messages", str(lookup_id))

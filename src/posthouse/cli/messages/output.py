@@ -75,24 +75,23 @@ Out = Annotated[
 
 
 class Output(NamedTuple):
-    """What the command line asks for."""
+    """Options of several commands: how messages are printed."""
 
-    raw: bool = False
-    hexed: bool = False
-    separator: str | None = None
-    template: str | None = None
-    out: Path | None = None
-    json: bool = False
+    raw: Raw = False
+    hexed: Hex = False
+    separator: Separator = None
+    template: Template = None
+    out: Out = None
 
-    def handler(self, *, single: bool, rows: bool = False) -> Handler:
+    def handler(self, *, json: bool, single: bool, rows: bool = False) -> Handler:
         """What takes each message; refuses what does not go together before any is read.
 
         `single`: at most one message comes. `rows`: several are a table for people.
         """
-        self._check()
+        self._check(json)
         if self.out is not None:
-            return _filed(MessageFolder(self.out), self.json)
-        if self.json:
+            return _filed(MessageFolder(self.out), json)
+        if json:
             return lambda message: print_json(as_json(message))
         if self.raw:
             return _raw(_separator(self.separator, "" if single else "\\n"))
@@ -102,10 +101,10 @@ class Output(NamedTuple):
             return HeadedRows()
         return _Whole(self.hexed)
 
-    def _check(self) -> None:
+    def _check(self, json: bool) -> None:
         if sum((self.raw, self.hexed, self.template is not None, self.out is not None)) > 1:
             raise typer.BadParameter("give one of --raw, --hex, --format and --out")
-        if self.json and (self.raw or self.hexed or self.template is not None):
+        if json and (self.raw or self.hexed or self.template is not None):
             raise typer.BadParameter(
                 "give --json, --raw, --hex or --format: each prints in its own way"
             )

@@ -8,7 +8,6 @@ string, and XSD cannot look at JSON.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,6 +18,7 @@ from msgspec import Meta
 
 from posthouse.formats import Decoded, decode
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.toml_files import read_table, struct_of
 
 Type = Literal["text", "integer", "number", "flag", "time", "guid", "object", "list", "any"]
 TYPES: Final = ("text", "integer", "number", "flag", "time", "guid", "object", "list", "any")
@@ -182,11 +182,7 @@ def content_of(row: Mapping[str, Any]) -> Content:
 
 def read_schema(path: Path) -> Schema:
     """The schema in a file; whatever is wrong with it is refused."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidParameter(f"{path} cannot be read: {error}", _REMEDY) from None
-    return schema_of(table, str(path))
+    return schema_of(read_table(path, _REMEDY), str(path))
 
 
 _REMEDY: Final = "docs/pipelines.md describes schemas; --learn writes one from messages."
@@ -194,10 +190,7 @@ _REMEDY: Final = "docs/pipelines.md describes schemas; --learn writes one from m
 
 def schema_of(table: dict[str, Any], source: str = "the schema") -> Schema:
     """The schema in a table of TOML."""
-    try:
-        found = msgspec.convert(table, _File)
-    except msgspec.ValidationError as error:
-        raise InvalidParameter(f"{source}: {error}", _REMEDY) from None
+    found = struct_of(table, _File, source, _REMEDY)
     bodies = []
     for body in found.body:
         fields = tuple(_field(*one, f"{source}: {body.name}") for one in body.fields.items())

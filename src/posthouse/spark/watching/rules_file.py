@@ -5,7 +5,6 @@ Targets of webhooks come from this file and from nowhere else.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from msgspec import Meta
 
 from posthouse.model.durations import DURATION_REMEDY, parse_duration
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.toml_files import read_table, struct_of
 from posthouse.spark.watching.rules import (
     BacklogSlope,
     DeadLetters,
@@ -69,11 +69,7 @@ class WatchPlan(NamedTuple):
 
 def read_plan(path: Path) -> WatchPlan:
     """The file; whatever is wrong with it is refused."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidParameter(f"{path} cannot be read: {error}", _REMEDY) from None
-    return plan_of(table, str(path))
+    return plan_of(read_table(path, _REMEDY), str(path))
 
 
 _REMEDY: Final = "docs/pipelines.md has an example of a file of rules."
@@ -81,10 +77,7 @@ _REMEDY: Final = "docs/pipelines.md has an example of a file of rules."
 
 def plan_of(table: dict[str, Any], source: str = "the file") -> WatchPlan:
     """The plan of a table of TOML."""
-    try:
-        found = msgspec.convert(table, _File, dec_hook=_seconds)
-    except msgspec.ValidationError as error:
-        raise InvalidParameter(f"{source}: {error}", _REMEDY) from None
+    found = struct_of(table, _File, source, _REMEDY, _seconds)
     names = [rule.name for rule in found.rule]
     if len(set(names)) < len(names):
         raise InvalidParameter(f"{source}: two rules have the same name", "Name each differently.")
