@@ -12,9 +12,9 @@ class SyntaxId(NamedTuple):
     minor: int = 0
 
 
-def syntax(text: str, major: int, minor: int = 0) -> SyntaxId:
-    """A syntax by the text of its UUID."""
-    return SyntaxId(UUID(text).bytes_le, major, minor)
+def syntax(text: str, major: int) -> SyntaxId:
+    """A syntax by the text of its UUID, of minor version 0."""
+    return SyntaxId(UUID(text).bytes_le, major, 0)
 
 
 NDR: Final = syntax("8a885d04-1ceb-11c9-9fe8-08002b104860", 2)

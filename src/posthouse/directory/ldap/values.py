@@ -77,10 +77,10 @@ class LdapEntry(NamedTuple):
             raise BadEntry(f"{attribute} is {value}, which is not a number of 32 bits")
         return value & U32
 
-    def flag(self, attribute: str, absent: bool = False) -> bool:
-        """TRUE or FALSE; 1 and 0 count as well."""
+    def flag(self, attribute: str) -> bool:
+        """TRUE or FALSE; 1 and 0 count as well. False where there is none."""
         if not self.has(attribute):
-            return absent
+            return False
         text = self.text(attribute).lower()
         if text not in _TRUE | _FALSE:
             raise BadEntry(f"{attribute} is neither TRUE nor FALSE: {text[:32]!r}")

@@ -159,10 +159,10 @@ def write_subfunction(subfunction: int, data: bytes) -> bytes:
 # -- TCP
 
 
-def frame_request(message: bytes, reply_buffer_size: int = REPLY_BUFFER_SIZE) -> bytes:
+def frame_request(message: bytes) -> bytes:
     """A client's PDU on TCP."""
     size = TCP_REQUEST_SIZE + len(message)
-    return _TCP_REQUEST.pack(REQUEST_MAGIC, size, TCP_VERSION, reply_buffer_size) + message
+    return _TCP_REQUEST.pack(REQUEST_MAGIC, size, TCP_VERSION, REPLY_BUFFER_SIZE) + message
 
 
 def frame_reply(message: bytes) -> bytes:
