@@ -513,6 +513,22 @@ def test_no_more_reads_wait_than_the_setting_allows() -> None:
     assert rig.wait(source) == []
 
 
+def test_one_user_has_a_number_of_waiting_reads_and_others_have_theirs() -> None:
+    """All who peek are served in one turn; others would wait for it."""
+    rig = Readers(waiting_reads_per_user=2)
+    rig.create("q")
+    rig.grant("receive,peek")
+    mine = [rig.open("q", RECEIVE), rig.open("q", RECEIVE)]
+    waits = [rig.wait(source) for source in mine]
+    with rig.refuses(InsufficientResources, 0xC00E0027):
+        rig.receive(mine[0], timeout_ms=10)
+    theirs = rig.wait(rig.open("q", RECEIVE, user()))
+    rig.fill(b"a", b"b", b"c")
+    assert [answered(one) for one in [*waits, theirs]] == [b"a", b"b", b"c"]
+    rig.wait(mine[0])
+    assert rig.manager.messages.waiting._of_user.total() == 1
+
+
 # -- what ends a wait
 
 

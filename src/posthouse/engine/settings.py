@@ -243,6 +243,15 @@ class EngineLimits(Section, frozen=True):
     waiting_reads_max: Annotated[
         int, within(1, COUNT_MAX, "Largest number of reads that wait for a message.")
     ] = 1_000_000
+    waiting_reads_per_user: Annotated[
+        int,
+        within(
+            1,
+            COUNT_MAX,
+            "Largest number of them that one user has. A message that arrives serves all who peek "
+            "in one turn, and a read that waits takes about 1 KiB beside `memory`.",
+        ),
+    ] = 65_536
     open_handles_max: Annotated[int, within(1, COUNT_MAX, "Largest number of open queues.")] = (
         1_000_000
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -39,6 +40,7 @@ class WaitingReads:
         self._reading = reading
         self._orders = 0
         self._waiting: dict[int, WaitingMessageReadOperation] = {}
+        self._of_user: Counter[bytes] = Counter()
         self._deadlines: list[tuple[int, int]] = []
         self._tagged: dict[tuple[int, Hashable], dict[int, None]] = {}  # by queue and tag
 
@@ -75,6 +77,13 @@ class WaitingReads:
             raise no_message(self._groups, self._poison, queue, cause, destructive=destructive)
         if len(self._waiting) >= self.core.settings.limits.waiting_reads_max:
             raise InsufficientResources("too many reads are waiting")
+        user = descriptor.caller.sid
+        if self._of_user[user] >= self.core.settings.limits.waiting_reads_per_user:
+            raise InsufficientResources(
+                f"{self._of_user[user]} reads of this user are waiting",
+                "Wait with fewer reads, or raise [limits] waiting_reads_per_user.",
+            )
+        self._of_user[user] += 1
         self._orders += 1
         deadline = None if timeout_ms is None else self.core.now_ms + timeout_ms
         operation = WaitingMessageReadOperation(
@@ -107,9 +116,11 @@ class WaitingReads:
         """Reads that were served long before their time leave nothing."""
         self._deadlines = [entry for entry in self._deadlines if entry[1] in self._waiting]
         heapify(self._deadlines)
+        self._of_user = +self._of_user  # without those that have none
 
     def _forget(self, operation: WaitingMessageReadOperation) -> None:
         del self._waiting[operation.order]
+        self._of_user[operation.descriptor.caller.sid] -= 1
         del operation.queue.waiters[operation.order]
         del operation.descriptor.waiting[operation.order]
         if operation.tag is not None:
