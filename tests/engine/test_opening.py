@@ -783,8 +783,8 @@ def test_a_move_stays_within_one_session_and_user(rig: PostRig) -> None:
             rig.run(lambda m, t=target: m.messages.move_message(source, lookup_id, t))
 
 
-def test_open_queues_and_cursors_have_a_limit() -> None:
-    rig = PostRig(open_handles_max=3)
+def test_open_queues_and_cursors_have_a_limit_of_which_one_user_has_half() -> None:
+    rig = PostRig(open_handles_max=6)
     rig.create("orders")
     reader = rig.open("orders", RECEIVE)
     with rig.refused(InsufficientResources.code):
@@ -797,6 +797,9 @@ def test_open_queues_and_cursors_have_a_limit() -> None:
         rig.run(lambda m: m.messages.open_cursor(reader))
     with rig.refused(InsufficientResources.code):
         rig.run(lambda m: m.messages.open_cursor(reader))
+    theirs = rig.open("orders", RECEIVE, ALICE_ADMIN)
+    rig.run(lambda m: m.messages.open_cursor(theirs))
+    rig.close(theirs)
     rig.close(reader)
     rig.open("orders", RECEIVE)
 

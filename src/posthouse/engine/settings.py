@@ -252,9 +252,10 @@ class EngineLimits(Section, frozen=True):
             "in one turn, and a read that waits takes about 1 KiB beside `memory`.",
         ),
     ] = 65_536
-    open_handles_max: Annotated[int, within(1, COUNT_MAX, "Largest number of open queues.")] = (
-        1_000_000
-    )
+    open_handles_max: Annotated[
+        int,
+        within(1, COUNT_MAX, "Largest number of open queues. One user alone has half of them."),
+    ] = 1_000_000
     transactions_max: Annotated[
         int,
         within(

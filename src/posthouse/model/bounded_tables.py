@@ -71,6 +71,35 @@ def has_share(own: int, taken: int, most: int) -> bool:
     return own < most - taken
 
 
+class HeldPlaces:
+    """Places of a limited number, counted by who holds them."""
+
+    __slots__ = ("_of", "taken")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._of: dict[bytes, int] = {}
+
+    def has_room(self, owner: bytes, most: int, count: int = 1) -> bool:
+        """Whether an owner may take this many more."""
+        more = count - 1
+        return has_share(self._of.get(owner, 0) + more, self.taken + more, most)
+
+    def take(self, owner: bytes) -> None:
+        """One more of an owner."""
+        self.taken += 1
+        self._of[owner] = self._of.get(owner, 0) + 1
+
+    def give(self, owner: bytes) -> None:
+        """One less."""
+        self.taken -= 1
+        left = self._of[owner] - 1
+        if left:
+            self._of[owner] = left
+        else:
+            del self._of[owner]
+
+
 def require_room(count: int, limit: int, what: str, remedy: str = "") -> None:
     """Refuses one more where there are as many as there can be."""
     if count >= limit:

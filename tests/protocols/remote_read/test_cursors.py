@@ -61,7 +61,7 @@ def test_a_peeking_reader_has_cursors_too(rig, reader):
 
 
 def test_there_are_only_so_many_cursors():
-    rig = ServerRig(open_handles_max=2)
+    rig = ServerRig(open_handles_max=4)
     rig.create("orders")
     reader = rig.reader()
     handle = reader.open("orders")

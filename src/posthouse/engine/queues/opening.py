@@ -16,6 +16,7 @@ from posthouse.engine.queues.open_queues import (
     QueueShareMode,
 )
 from posthouse.engine.queues.queue import Cursor, Queue, QueueRole
+from posthouse.model.bounded_tables import HeldPlaces
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -85,6 +86,7 @@ class Opening:
         self._open: dict[int, OpenQueueDescriptor] = {}
         self._owned: Owned[int, OpenQueueDescriptor] = Owned()  # by association
         self._cursors: dict[int, Cursor] = {}
+        self._held, self._held_cursors = HeldPlaces(), HeldPlaces()
         self._contexts: dict[int, OpenQueueDescriptor] = {}
 
     def connect(self, connectors: ForeignSystems) -> None:
@@ -107,7 +109,7 @@ class Opening:
         """
         if isinstance(name, MultipleName):
             return self._open_multiple(name, access, share, caller, association)
-        self._check_handles(1)
+        self._check_handles(caller, 1)
         queue = self._find(name, access, share, caller) or self._make(name, access)
         return self._new(queue, access, share, str(name), caller, association)
 
@@ -129,7 +131,7 @@ class Opening:
             raise UnsupportedFormatNameOperation("a list of queues can only be opened for sending")
         if share is not QueueShareMode.DENY_NONE:
             raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
-        self._check_handles(1 + len(name.names))
+        self._check_handles(caller, 1 + len(name.names))
         found = [self._find(element, access, share, caller) for element in name.names]
         self._registry.check_room_for_outgoing(found.count(None))
         descriptor = self._new(None, access, share, str(name), caller, association)
@@ -148,9 +150,9 @@ class Opening:
         )
         return descriptor
 
-    def _check_handles(self, count: int) -> None:
-        if len(self._open) + count > self.core.settings.limits.open_handles_max:
-            raise InsufficientResources("too many queues are open")
+    def _check_handles(self, caller: Caller, count: int) -> None:
+        if not self._held.has_room(caller.sid, self.core.settings.limits.open_handles_max, count):
+            raise InsufficientResources("too many queues are open, in all or of this user")
 
     def _find(
         self,
@@ -293,6 +295,7 @@ class Opening:
             self._handles, context, queue, access, share, format_name, caller, association
         )
         self._open[descriptor.handle] = descriptor
+        self._held.take(caller.sid)
         self._owned.add(association, descriptor.handle, descriptor)
         self._contexts[context] = descriptor
         if queue is not None:
@@ -306,6 +309,7 @@ class Opening:
         """Close Queue (3.1.7.1.6); in doubt: its reader is gone without closing it."""
         if self._open.pop(descriptor.handle, None) is None:
             raise InvalidHandle("the queue handle is closed already")
+        self._held.give(descriptor.caller.sid)
         self._contexts.pop(descriptor.context, None)
         self._owned.discard(descriptor.association, descriptor.handle)
         for nested in descriptor.nested:
@@ -354,8 +358,10 @@ class Opening:
         if descriptor.access is _SEND:
             raise AccessDenied("the queue is open for sending: it has no cursors")
         descriptor.target()
-        if len(self._cursors) >= self.core.settings.limits.open_handles_max:
-            raise InsufficientResources("too many cursors are open")
+        user, most = descriptor.caller.sid, self.core.settings.limits.open_handles_max
+        if not self._held_cursors.has_room(user, most):
+            raise InsufficientResources("too many cursors are open, in all or of this user")
+        self._held_cursors.take(user)
         self._handles += 1
         cursor = Cursor(self._handles, descriptor)
         descriptor.cursors[cursor.handle] = cursor
@@ -366,6 +372,7 @@ class Opening:
         """Close Cursor (3.1.7.1.2)."""
         if self._cursors.pop(cursor.handle, None) is None:
             raise InvalidHandle("the cursor is closed already")
+        self._held_cursors.give(cursor.descriptor.caller.sid)
         self._waiting.close_cursor(cursor)
 
     def cursor(self, handle: int, association: object) -> Cursor:
