@@ -20,7 +20,7 @@ from posthouse.rpc.syntax import NDR, NDR64, SyntaxId, syntax
 from posthouse.rpc.towers import TcpTower, pack_floors, read_floors, read_tcp_tower
 from tests.support.rpc_tower import REMOTE_READ
 
-OTHER = syntax("12345678-1234-abcd-ef00-0123456789ab", 2, 3)
+OTHER = syntax("12345678-1234-abcd-ef00-0123456789ab", 2)._replace(minor=3)
 ADDRESS = bytes([192, 0, 2, 9])
 ENTRIES = [
     Entry(REMOTE_READ, 2103, "Posthouse remote read"),

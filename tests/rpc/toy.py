@@ -14,7 +14,7 @@ from posthouse.rpc.syntax import NDR, NDR64, SyntaxId, syntax
 
 from .login_book import LoginBook, acceptor
 
-TOY = syntax("11111111-2222-3333-4444-555555555555", 1, 2)
+TOY = syntax("11111111-2222-3333-4444-555555555555", 1)._replace(minor=2)
 GUARDED = syntax("99999999-2222-3333-4444-555555555555", 3)
 ECHO, WAIT, THROW, BREAK, MALFORM, OPEN, FIND, WHO, LARGE = range(9)
 STATUS = 0xC00E0003
