@@ -6,11 +6,11 @@ import ast
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.support.source import source_tree
 from tools import reach_names
 from tools.counts import imports_of_tests
 from tools.source_tree import (
@@ -125,9 +125,8 @@ WITHOUT_FILES = CORE
 FILES_ALLOWED = {"store/disk.py"}
 
 
-@cache
 def tree() -> SourceTree:
-    return SourceTree(SOURCE)
+    return source_tree()
 
 
 def modules() -> list[Module]:

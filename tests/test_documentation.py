@@ -20,8 +20,8 @@ from posthouse.model.message_columns import BODY_TEXT, DECODED_NAMES, NAMES
 from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK
 from tests.conftest import COLLECTED
+from tests.support.source import source_tree
 from tools import conformance, tour
-from tools.source_tree import SourceTree
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -65,56 +65,55 @@ def code_in(page: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
 
 
-@cache
-def source_tree() -> SourceTree:
-    return SourceTree(tour.SOURCE)
+class Names:
+    """What our source defines: names anywhere, and the attributes of classes."""
 
-
-@cache
-def defined() -> dict[str, set[str]]:
-    """The names of our source; of classes with those of their attributes."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for module in source_tree().modules:
-        for node in module.nodes:
+    def __init__(self) -> None:
+        self.classes: dict[str, list[ast.ClassDef]] = defaultdict(list)
+        self.all: set[str] = set()
+        for node in (node for module in source_tree().modules for node in module.nodes):
             if isinstance(node, ast.ClassDef):
-                names[node.name] |= attributes_of(node)
-            names |= {name: names[name] for name in bound_by(node)}
-    return names
+                self.classes[node.name].append(node)
+            self.all |= bound_by(node)
+
+    def attributes(self, name: str) -> set[str]:
+        """Those of the classes of that name, with those of their bases."""
+        own: set[str] = set()
+        for made in self.classes.get(name, ()):
+            for base in made.bases:
+                inherited = base.value if isinstance(base, ast.Subscript) else base
+                if isinstance(inherited, ast.Name) and inherited.id != name:
+                    own |= self.attributes(inherited.id)
+            own = own.union(*map(bound_by, ast.walk(made)))
+        return own
 
 
-def attributes_of(made: ast.ClassDef) -> set[str]:
-    bases = [base.value if isinstance(base, ast.Subscript) else base for base in made.bases]
-    inherited = {base.id for base in bases if isinstance(base, ast.Name)}
-    return inherited | {name for node in ast.walk(made) for name in bound_by(node)}
+@cache
+def our_names() -> Names:
+    return Names()
 
 
-def bound_by(node: ast.AST) -> list[str]:
+def bound_by(node: ast.AST) -> set[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
+        return {node.name}
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-        return [node.id if isinstance(node, ast.Name) else node.attr]
-    return []
-
-
-def attributes(name: str) -> set[str]:
-    """Those of a class of ours, its bases included."""
-    own = defined()[name]
-    return own.union(*(attributes(base) for base in own if base != name and base in defined()))
+        return {node.id if isinstance(node, ast.Name) else node.attr}
+    return set()
 
 
 def is_defined(name: str) -> bool:
     """Whether our source has a name: `function`, `Class.method`, `manager.part.method`."""
+    names = our_names()
     first, *rest = name.removesuffix("()").split(".")
     if first == "manager" and rest:
         part = source_tree().entries.get(rest[0])
         return part is not None and set(rest[1:]) <= part
     if first == "posthouse":
         file = tour.SOURCE.joinpath(*rest)
-        return file.is_dir() or file.with_suffix(".py").exists() or rest[-1] in defined()
-    known = first in defined()
-    return known and all(
-        one in (attributes(first) if first[0].isupper() else defined()) for one in rest
-    )
+        return file.is_dir() or file.with_suffix(".py").exists() or rest[-1] in names.all
+    if first not in names.all:
+        return False
+    return set(rest) <= (names.attributes(first) if first in names.classes else names.all)
 
 
 @pytest.mark.parametrize("page", GUIDES)
