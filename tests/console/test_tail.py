@@ -36,3 +36,11 @@ def test_messages_appear_as_they_arrive(browser: Browser, house: House) -> None:
         browser.size(width)
         assert browser.overflow() <= 0
     assert labels(house, path) == ["before", HOSTILE, "last"]
+    browser.click("#pause")
+    browser.wait(lambda: browser.one("#pause").text == "Pause")
+
+    def goes_on() -> bool:
+        send(house, path, label="again")
+        return "again" in shown()
+
+    browser.wait(goes_on)

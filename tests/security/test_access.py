@@ -406,3 +406,16 @@ def test_a_guard_forgets_callers_before_there_are_too_many() -> None:
 
 def test_a_caller_shows_name_and_sid() -> None:
     assert repr(stranger) == "<Caller anonymous S-1-5-7>"
+
+
+def test_a_caller_made_of_another_keeps_all_but_what_is_changed() -> None:
+    """Also after the other was asked for the caller that hides content: that one is its own."""
+    reader = bob.narrowed((("*", PEEK_MESSAGE),), GET_QUEUE_PROPERTIES, PEEK_MESSAGE)
+    assert reader.hiding_content().limit == GET_QUEUE_PROPERTIES | PEEK_MESSAGE
+    member = reader.with_groups([GUEST])
+    assert member.hiding_content().groups == bob.groups | {GUEST}
+    masked = member.seeing_masked(("orders",))
+    assert (masked.masked, masked.hiding_content().masked) == (("orders",), ())
+    assert (masked.sid, masked.origin, masked.scopes) == (BOB, bob.origin, reader.scopes)
+    assert (masked.limit, masked.hidden) == (GET_QUEUE_PROPERTIES, PEEK_MESSAGE)
+    assert (reader.masked, reader.groups, bob.scopes) == ((), bob.groups, None)
