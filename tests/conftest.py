@@ -79,6 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     the first test has: its workers import the tests from there, and its picture of Spark fits.
     """
     from posthouse.spark import session
+    from posthouse.spark.plain_errors import HIDDEN
 
     folder = tmp_path_factory.mktemp("spark")
     chosen = {
@@ -88,6 +89,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     with contextlib.chdir(ROOT), pytest.MonkeyPatch.context() as environment:
         environment.setenv("HOME", HOME)
+        environment.delenv(HIDDEN, raising=False)  # readers that failed in this process set it
         fast_java.pictured()
         made = session("tests", "local[2,3]", **chosen)
     yield made

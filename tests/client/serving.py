@@ -74,7 +74,9 @@ class Serving:
         if self._binary is not None:
             self.node = BinaryNode(desk, self._binary)
         figures = None if self._binary is None else self.node.protocol.figures
-        self.admin = admin = Admin(desk, version="0", binary=figures, store=started.store)
+        self.admin = admin = Admin(
+            desk, version="0", binary=figures, store=started.store, turns=desk
+        )
         self.control, self.tcp = ControlSocket(admin), AdminServer(admin, tls=self._tls)
         await self.control.start(str(self.home), 0)
         scheme = "https" if self._tls else "http"

@@ -105,7 +105,7 @@ class Server:
         self._store = started.store
         self._desk = Loop(started.driver)
         self._desk.start()
-        self._admin = Admin(self._desk, version="0", store=started.store)
+        self._admin = Admin(self._desk, version="0", store=started.store, turns=self._desk)
         self._door = AdminServer(self._admin)
         await self._door.start("127.0.0.1", self.port)
 

@@ -141,7 +141,9 @@ def test_what_is_wrong_is_said_when_the_stream_starts(
     missing = options("nowhere")
     assert "MQ_ERROR_QUEUE_NOT_FOUND" in failure(lambda: streams.run(missing))
     endless = options(name, endingOffsets='{"a": 1}')
-    assert "only batch reads can end" in failure(lambda: streams.run(endless))
+    refused = failure(lambda: streams.run(endless))
+    assert "only batch reads can end" in refused
+    assert "UnboundLocalError" not in refused, "Spark's program for streams failed once more"
     away = options(name, url="http://127.0.0.1:9", retryFor=0)
     assert "no queue manager answers" in failure(lambda: streams.run(away))
 

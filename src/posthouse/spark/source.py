@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.options import source_options
-from posthouse.spark.plain_errors import plain_errors
+from posthouse.spark.plain_errors import OURS, plain_errors
 from posthouse.spark.quiet_daemon import quiet_planning
 from posthouse.spark.schema import message_schema
 
@@ -22,8 +22,7 @@ MSMQ = "msmq"
 quiet_planning()  # before Spark asks for anything: its first look for sources makes none of them
 
 
-# Not streamReader: Spark's program for streams fails once more after it, and shows the first error
-# in the trace alone.
+# Not streamReader, which returns a reader that refuses.
 @plain_errors("schema", "reader", "writer", "streamWriter")
 class PosthouseSource(DataSource):
     """Queues as tables and streams, in and out.
@@ -58,15 +57,22 @@ class PosthouseSource(DataSource):
         return batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A stream."""
-        if self._is_msmq():
-            from posthouse.spark.msmq import source as msmq_source
+        """A stream. What is wrong with it is said at its first call.
 
-            return msmq_source.stream_reader(self.options, schema)
-        from posthouse.spark.stream import StreamReader
+        Where this method fails, Spark's program for streams fails once more, and that error is the
+        one that it reports.
+        """
+        from posthouse.spark.stream import RefusedStream, StreamReader
 
-        made = StreamReader(self.options, schema)
-        check_checkpoint(made.options.checkpoint)  # who gives a schema is not asked for ours
+        try:
+            if self._is_msmq():
+                from posthouse.spark.msmq import source as msmq_source
+
+                return msmq_source.stream_reader(self.options, schema)
+            made = StreamReader(self.options, schema)
+            check_checkpoint(made.options.checkpoint)  # who gives a schema is not asked for ours
+        except OURS as error:
+            return RefusedStream(error)
         return made
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -10,7 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from posthouse.model.errors import InvalidParameter
@@ -26,7 +30,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-@plain_errors("initialOffset", "latestOffset", "reportLatestOffset", "partitions", "read", "commit")
+@plain_errors(
+    "initialOffset",
+    "latestOffset",
+    "reportLatestOffset",
+    "prepareForTriggerAvailableNow",
+    "partitions",
+    "read",
+    "commit",
+)
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream of messages. Reading is a pure peek; `commit` is what receives."""
 
@@ -98,3 +110,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark rarely gets to call this; leases lapse without it."""
         if self._course is not None:
             self._course.close()
+
+
+class RefusedStream(StreamReader):
+    """A stream that does not begin: whatever it is asked for, its answer is the error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._course, self._error = None, error
+
+    @property
+    def course(self) -> Course:
+        """There is none."""
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Asked for before anything that may fail."""
+        return ReadAllAvailable()

@@ -70,6 +70,7 @@ class ApiRig:
             fault=self.faults.append,
             store=store,
             audit=audit,
+            turns=desk,
         )
         self.server = AdminServer(self.admin)
         self.control = ControlSocket(self.admin)
