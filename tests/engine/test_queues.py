@@ -30,6 +30,7 @@ from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_QUEUE_DELETED
 from posthouse.model.properties import UNLIMITED, QueueProperties, QueueScope
 from posthouse.wire.packet.message import deserialize
+from tests.engine.cost import steps
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, PostRig
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND, START_UTC
 from tests.engine.sessions import SessionRig
@@ -830,6 +831,24 @@ def test_outgoing_queues_that_nobody_uses_make_room_for_others() -> None:
     assert sorted(names) == sorted([paused, waiting, r"DIRECT=OS:E\private$\q"])
     rig.restart()
     assert gone not in rig.manager.ledger.queues
+
+
+def test_who_makes_names_up_has_all_outgoing_queues_looked_at_only_now_and_then() -> None:
+    rig = PostRig(outgoing_queues_max=400)
+    for number in range(399):
+        rig.send(rf"DIRECT=OS:B\private$\q{number}", b"x")
+    used = rig.open(r"DIRECT=OS:B\private$\used")
+
+    def refused() -> None:
+        with rig.refused(0xC00E0027):
+            rig.open(r"DIRECT=OS:C\private$\q")
+
+    first, second = steps(refused), steps(refused)
+    assert first > 400 * 4
+    assert second < first - 400 * 3
+    rig.close(used)
+    rig.clock.advance(1_000)
+    rig.open(r"DIRECT=OS:C\private$\q")
 
 
 def test_an_outgoing_queue_that_comes_again_begins_a_new_sequence() -> None:

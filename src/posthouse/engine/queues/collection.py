@@ -60,6 +60,7 @@ from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
 from posthouse.security.sids import ADMINISTRATORS
 
+IDLE_LOOKED_PER_MS = 20  # outgoing queues: to look at one takes some microseconds
 JOB_FILES_NAME = "(job files)"  # for people; no name leads there
 _U32 = struct.Struct("<I")
 # Which properties can be changed, where not all of them can.
@@ -90,6 +91,7 @@ class Queues(QueueNames):
     ) -> None:
         super().__init__(core, public)
         self._guards: dict[int, Guard] = {}
+        self._look_idle_ms = 0  # when all outgoing queues may be looked at again
 
     def connect(
         self,
@@ -502,9 +504,11 @@ class Queues(QueueNames):
 
     def check_room_for_outgoing(self, count: int = 1) -> None:
         """Names are cheap to make up; outgoing queues are not."""
-        limit = self.core.settings.limits.outgoing_queues_max
-        if len(self._outgoing) + count > limit:
+        limit, now_ms = self.core.settings.limits.outgoing_queues_max, self.core.now_ms
+        if len(self._outgoing) + count > limit and now_ms >= self._look_idle_ms:
             self._forget_idle()
+            # Where none is idle, names that are made up would have all of them looked at each time.
+            self._look_idle_ms = now_ms + len(self._outgoing) // IDLE_LOOKED_PER_MS
         if len(self._outgoing) + count > limit:
             raise InsufficientResources(f"there are {limit} outgoing queues, which is the limit")
 
