@@ -158,6 +158,51 @@ def test_a_session_sends_on_after_ctrl_c_anywhere(server: Serving, path: str) ->
     assert len(places) > 20
 
 
+def consume_and_go_on(
+    server: Serving, path: str, prefetch: bool, interrupted_at: list[int]
+) -> None:
+    """Consumes with Ctrl-C in every place there is; the same consumer goes on to the end."""
+    bodies = [b"%d" % number for number in range(12)]
+    with posthouse.connect(server.home) as manager:
+        queue = manager.queue(path)
+        for at in count(1):
+            queue.send_many(bodies, recoverable=True)
+            with queue.consume(timeout=0, batch=3, prefetch=prefetch) as consumer:
+                taken = [consumer.next() for _ in range(3)]
+                try:
+                    with interrupted(at) as interrupt:
+                        while len(taken) < 7:
+                            taken.append(consumer.next())
+                        consumer.done()
+                except KeyboardInterrupt:
+                    interrupted_at.append(at)
+                taken += consumer
+            seen = set[bytes]()
+            for message in filter(None, taken):
+                assert message.in_doubt or message.body not in seen, at
+                seen.add(message.body)
+            assert seen == set(bodies), at
+            if not interrupt.came:
+                return
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_consumer_goes_on_after_ctrl_c_anywhere(
+    server: Serving, path: str, prefetch: bool
+) -> None:
+    """Nothing is lost, and what comes again is marked."""
+    with posthouse.connect(server.home) as manager:
+        manager.create_queue(path)
+    places: list[int] = []
+    thread = threading.Thread(
+        target=consume_and_go_on, args=(server, path, prefetch, places), daemon=True
+    )
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
+    assert len(places) > 50
+
+
 def test_ctrl_c_in_a_wait_keeps_the_connection(server: Serving, path: str) -> None:
     """Nothing is half done then: transactions and locks stay."""
     with posthouse.connect(server.home) as manager:

@@ -145,8 +145,12 @@ class Consuming:
 
     def _ask(self, waited: float = 0) -> None:
         request = self._lookup() or self._read(waited)
-        self._asked.append(request)
-        self._core.submit(request)
+        try:
+            self._core.submit(request)
+            self._asked.append(request)
+        except BaseException:  # Ctrl-C: one that is not under way is never answered
+            self._core.abandon(request)
+            raise
 
     def _ask_ahead(self, at_hand: int) -> None:
         """Asks for what is wanted before the caller has come to the end of what is at hand.
@@ -222,10 +226,19 @@ class Consuming:
     def _end_finished(self) -> None:
         self._ended_at = self._core.clock()
         finished, self._finished = self._finished, []
-        if finished:
+        if not finished:
+            return
+        try:
             request = EndRequest(self._handle, finished, self._locked_in)
             self._core.submit(request)
             self._ends.append(request)
+        except BaseException:  # Ctrl-C: they may come again
+            self._note_doubtful(finished)
+            raise
+
+    def _note_doubtful(self, lookup_ids: list[int]) -> None:
+        self._doubtful.update(lookup_ids)
+        self._returned.update(lookup_ids)
 
     def _all_ended(self) -> Operation[bool]:
         """Waits for all ends. False: some messages went back instead."""
@@ -247,8 +260,7 @@ class Consuming:
             if isinstance(error, QueueError) and not request.repeated:
                 raise error
             if error is not None:
-                self._doubtful.update(request.lookup_ids)
-                self._returned.update(request.lookup_ids)
+                self._note_doubtful(request.lookup_ids)
 
 
 class Browsing:

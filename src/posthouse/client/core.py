@@ -185,6 +185,8 @@ class SessionCore:
         """Whether a request that was sent can be asked again; if not, it ends here."""
         for handle in request.handles:
             handle.opening = False
+        if request.done:
+            return False
         if isinstance(request, _OpenRequest):
             self._unsent.extend(request.opening.waiting)
             request.opening.waiting = []
@@ -409,15 +411,14 @@ class SessionCore:
         if kind == frames.ERROR:
             refusal = frames.decode_payload(kind, payload)
             assert isinstance(refusal, Refusal)
-            del self._sent[number]
             self._refused(request, rebuilt(refusal))
         elif kind == request.expects:
             unpack = frames.UNPACKED.get(kind)
             answer = frames.decode(kind, payload) if unpack is None else unpack(payload)
-            del self._sent[number]
             self._finish(request, answer, None)
         else:
             raise MalformedPacket(f"request {number} was answered by kind 0x{kind:02X}")
+        del self._sent[number]  # last: one that Ctrl-C cut off before it was done is asked again
 
     def _refused(self, request: Request, error: QueueError) -> None:
         """A read that a stopping queue manager called off goes on waiting in the next connection.
