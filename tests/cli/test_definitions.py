@@ -271,3 +271,14 @@ def test_an_entry_without_rights_is_not_exported(ph: Posthouse, full: Path) -> N
     shown = msgspec.convert(ph("queue", "show", "orders", "--json").value, QueueJson)
     exported = definitions._queue(Answers(), shown)  # type: ignore[arg-type]
     assert exported.access == [definitions.Access("alice", ["peek", "send"])]
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(ph: Posthouse, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    assert ph("definitions", "export", "--output", file).code == 0
+    before = file.read_bytes()
+    (tmp_path / "definitions.json.partial").symlink_to("/dev/full")  # as a full disk does
+    said = ph("definitions", "export", "--output", file)
+    assert (said.code, file.read_bytes()) == (1, before)
+    assert said.err == f"{file}: No space left on device\n"
+    assert ph("definitions", "export", "--output", "/dev/null").code == 0

@@ -137,8 +137,30 @@ def test_a_bad_line_is_named_and_nothing_is_sent(ph: Posthouse, tmp_path: Path, 
 def test_a_refused_message_says_how_far_it_came(ph: Posthouse) -> None:
     refused = ph("message", "import", "-", "./private$/nowhere", stdin=b"{}")
     assert refused.code == 1
-    assert refused.err.startswith("Sent about 0 messages before this error:\nMQ_ERROR_")
+    assert refused.err.startswith("MQ_ERROR_"), "nothing was sent, and nothing told of that"
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(ph: Posthouse, tmp_path: Path) -> None:
     assert ph("message", "import", tmp_path / "none", OTHER).code == 2
+
+
+def test_a_field_that_is_none_is_not_passed_over(ph: Posthouse, tmp_path: Path) -> None:
+    """A name that was written wrong sent an empty message, and the exit code was 0."""
+    file = tmp_path / "typed.jsonl"
+    for text, near in (
+        ('{"lable": "x", "body_text": "y"}', "label"),
+        ('{"text": "y"}', "body_text"),
+        ('{"greeting": "y"}', "Correct that field"),
+    ):
+        file.write_text('{"body_text": "first"}\n' + text + "\n")
+        said = ph("message", "import", file, ORDERS)
+        assert (said.code, "line 2: " in said.err, near in said.err) == (1, True, True)
+    assert peeked(ph, ORDERS) == []
+    ph("send", OTHER, "--body", "x")
+    file.write_text(ph("peek", OTHER, "--json").out)
+    assert ph("message", "import", file, ORDERS).code == 0, "all that peek prints is known"
+
+
+def test_a_folder_without_messages_is_a_mistake(ph: Posthouse, tmp_path: Path) -> None:
+    said = ph("message", "import", tmp_path, ORDERS)
+    assert (said.code, "has no messages" in said.err) == (2, True)

@@ -317,3 +317,58 @@ def test_a_verb_alone_brings_its_nouns(posthouse: Posthouse) -> None:
     assert "Commands of that name: " in said.err
     assert "posthouse queue list" in said.err
     assert "Commands of that name" not in posthouse("frobnicate").err
+
+
+# -- values that no command can use
+
+
+@pytest.mark.parametrize("words", [("status", "--home"), ("serve", "--home"), ("decode",)])
+def test_an_empty_path_is_not_the_current_folder(
+    posthouse: Posthouse, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that is not set made the current folder the home, and closed it to others."""
+    monkeypatch.chdir(tmp_path)
+    said = posthouse(*words, "")
+    assert (said.code, list(tmp_path.iterdir())) == (2, [])
+    assert "the path is empty" in said.err
+
+
+@pytest.mark.parametrize("words", [("send", ORDERS, "--body", "x"), ("peek", ORDERS)])
+def test_a_number_that_no_loop_counts_to_is_refused(ph: Posthouse, words: tuple[str, ...]) -> None:
+    said = ph(*words, "--count", "9" * 20)
+    assert (said.code, "the largest value is" in said.err) == (2, True)
+
+
+def test_acknowledgments_need_a_queue_to_go_to(ph: Posthouse) -> None:
+    said = ph("send", ORDERS, "--body", "x", "--ack", "pos-arrival")
+    assert (said.code, "--ack needs --admin-queue" in said.err) == (2, True)
+
+
+def test_a_system_queue_without_a_computer(ph: Posthouse) -> None:
+    assert "'./system$;deadletter'" in ph("peek", "system$;deadletter").err
+
+
+def test_rights_of_a_token_are_listed(ph: Posthouse) -> None:
+    said = ph("token", "create", "--queue", "orders=read")
+    assert (said.code, "There are full, receive, peek" in said.err) == (1, True)
+
+
+def test_the_status_of_a_job_queue_may_be_open(ph: Posthouse) -> None:
+    assert "There are open, " in ph("job", "queue", "set", "REPORTS", "--status", "closed").err
+
+
+def test_moves_that_cannot_be_name_what_can(ph: Posthouse) -> None:
+    ph("queue", "purge", ORDERS, "--yes")
+    ph("send", ORDERS, "--body", "x")
+    assert "Name another queue to move it to" in ph("message", "move", ORDERS, ORDERS).err
+    said = ph("message", "move", ORDERS, BOOKED)
+    assert "`posthouse message resend SRC --to DEST`" in said.err
+    assert ph("message", "resend", ORDERS, "--to", BOOKED).out == "Resent 1 message.\n"
+
+
+def test_dead_letters_in_two_queues_are_shown_by_one_command(ph: Posthouse) -> None:
+    for queue, how in ((ORDERS, ()), (BOOKED, ("--transactional",))):
+        ph("send", queue, "--body", "x", "--dead-letter", "--time-to-be-received", "0", *how)
+        ph("receive", queue)
+    assert "2 in ALPHA" not in ph("status").out
+    assert "posthouse deadletters" in ph("status").out

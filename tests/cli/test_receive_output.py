@@ -88,7 +88,7 @@ def test_raw_bodies_cannot_steer_a_terminal(ph: Posthouse) -> None:
 
 
 def test_a_template_prints_the_fields_of_the_message_json(ph: Posthouse) -> None:
-    ph("send", ORDERS, "--body", "one\ntwo", "--label", "order\x1b", "--ack", "pos-arrival")
+    ph("send", ORDERS, "--body", "one\ntwo", "--label", "order\x1b")
     ph("send", ORDERS, "--body-file", "-", stdin=b"\x00\xff")
     template = r"{{{label}}} {class} {priority}\t{body_text} {body} {encrypted}"
     template += "{time_to_be_received}"

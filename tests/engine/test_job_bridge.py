@@ -14,6 +14,7 @@ from posthouse.model.message import (
     ACK_FULL_RECEIVE,
     NACK_RECEIVE_REJECTED,
 )
+from posthouse.model.names import parse_name
 from posthouse.model.qms import NWCF_SERVICE_RESTART, NWQueueJobStruct
 from posthouse.security.access import Caller, default_queue_descriptor
 from posthouse.security.sids import ADMINISTRATORS
@@ -55,6 +56,25 @@ def changes(rig: JobRig, start: int) -> list[Change]:
 @pytest.fixture
 def rig() -> BridgeRig:
     return BridgeRig()
+
+
+# -- the end of a binding
+
+
+def test_another_queue_of_the_name_submits_nothing_unasked(rig: BridgeRig) -> None:
+    """Its messages became jobs, or were refused for good, and nothing showed why."""
+    rig.run(lambda m: m.queues.delete_queue(parse_name(IN), rig.admin))
+    rig.turn()
+    assert "job_binding_ended" in [event.name for event in rig.events]
+    rig.create("in")
+    rig.post(b"of a new application")
+    assert rig.bodies("in") == [b"of a new application"]
+    rig.restart()
+    rig.turn()
+    assert rig.bodies("in") == [b"of a new application"]
+    rig.jobs("set_bridge", rig.super, rig.q, submit_from=IN)
+    rig.turn()
+    assert rig.bodies("in") == []
 
 
 # -- submitting

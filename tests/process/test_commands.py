@@ -339,6 +339,40 @@ def test_following_ends_well_with_ctrl_c(server: Serving) -> None:
     process.stdout.close()
 
 
+def test_ctrl_c_tells_how_much_was_sent(server: Serving, tmp_path: Path) -> None:
+    quietly("queue", "create", "./private$/many")
+    lines = tmp_path / "lines"
+    lines.write_text("x\n" * 1_000_000)
+    process = subprocess.Popen(
+        [*PROGRAM, "send", "./private$/many", "--lines", lines],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert re.fullmatch(r"Sent about [\d,]+ messages before Ctrl-C\.\n", said)
+
+
+def test_ctrl_c_while_commands_are_loaded_is_no_traceback() -> None:
+    interrupted = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *more):
+        if name == "posthouse.cli.program":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from posthouse.cli.main import main
+sys.argv = ["posthouse", "status"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_reader_who_has_seen_enough_costs_nothing(server: Serving) -> None:
     """What did not reach anybody is still in the queue."""
     quietly("queue", "create", "./private$/piped")

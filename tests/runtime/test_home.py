@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.home import Home
 
 
@@ -46,3 +46,19 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
         Home(tmp_path)
     monkeypatch.undo()
     Home(tmp_path).close()  # it was not kept
+
+
+def test_a_folder_of_something_else_is_not_closed_to_others(tmp_path: Path) -> None:
+    """`serve --home /tmp`, or from `/` with a variable that is not set, took it from all others."""
+    folder = tmp_path / "shared"
+    (folder / "keys").mkdir(parents=True)
+    folder.chmod(0o755)
+    Home(folder).close()
+    folder.chmod(0o1777)
+    (folder / "report.txt").touch()
+    with pytest.raises(InvalidParameter, match=r"it holds 'report.txt'.*chmod 700"):
+        Home(folder)
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    (folder / "posthouse.toml").touch()
+    Home(folder).close()
+    assert mode(folder) == 0o700

@@ -32,7 +32,7 @@ from posthouse.api.types import (
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.output import complain, print_json, say, whole_file
 from posthouse.cli.queues.listing import all_queues
 from posthouse.model.errors import QueueError
 from posthouse.model.text import counted
@@ -161,7 +161,8 @@ def export(
     if output is None:
         sys.stdout.write(text)
         return
-    output.write_text(text, encoding="utf-8")
+    with whole_file(output) as out:
+        out.write(text.encode())
     complain(f"{output}: {_counted(found)}.")
 
 

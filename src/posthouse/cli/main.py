@@ -20,6 +20,7 @@ from posthouse.cli.exit_codes import WRONG_USAGE as WRONG_USAGE
 from posthouse.model.interpreter import describe
 
 VERSION = (["--version"], ["version"])
+INTERRUPTED = 130
 
 
 def program(word: str = "") -> Any:
@@ -66,7 +67,10 @@ def main() -> None:
     if os.environ.get(VARIABLE) in SHELLS:
         code = complete(sys.argv[1:])
     else:
-        code = run(sys.argv[1:])
+        try:
+            code = run(sys.argv[1:])
+        except KeyboardInterrupt:  # while the command is loaded; later ones end there
+            code = INTERRUPTED
     try:
         sys.stdout.flush()
     except OSError as error:  # and at the end of the process nothing is to be written either

@@ -30,6 +30,7 @@ _BARE: Final = re.compile(r"[^\\/=:*$.\s][^\\/=:*$\s]*")
 _EATEN_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private", re.IGNORECASE)
 _NO_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private[\\/]([^\\/]+)", re.IGNORECASE)
 _NO_SLASH: Final = re.compile(r"(.*[^\\/])[\\/]private\$([^\\/]+)", re.IGNORECASE)
+_SYSTEM: Final = re.compile(r"system\$;\w+", re.IGNORECASE)
 _EATEN_BACKSLASHES: Final = re.compile(r"(.*[^\\/$])private\$([^\\/]+)", re.IGNORECASE)
 
 
@@ -65,6 +66,8 @@ def _spelling(text: str) -> str:
             "A shell removes backslashes outside quotes. Write the name in single quotes: "
             f"'{found[1]}\\private$\\{found[2]}' or '{found[1]}/private$/{found[2]}'."
         )
+    if found := _SYSTEM.fullmatch(text):
+        return f"The name of a computer goes first, or a dot: './{text}'."
     return ""
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 from rich.cells import cell_len
@@ -51,6 +52,39 @@ def complain(text: str) -> None:
 def json_error(error: Mapping[str, Any]) -> None:
     """The error that ends a command, as one line of JSON on standard error."""
     sys.stderr.write(json_line({"error": error}) + "\n")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when it is whole: an earlier one stays where that fails."""
+    if path.exists() and not path.is_file():  # a device, a pipe, or a folder, which is refused
+        with path.open("wb") as out:
+            yield out
+        return
+    real = path.resolve()
+    partial = real.with_name(f"{real.name}.partial")
+    try:
+        with partial.open("wb") as out:
+            yield out
+        partial.replace(real)
+    except BaseException as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(partial)):
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
+def partly(done: Callable[[], str]) -> Iterator[None]:
+    """Where the work ends early, what was done before that is told first; empty: nothing."""
+    try:
+        yield
+    except BaseException as error:
+        if text := done():
+            end = "Ctrl-C." if isinstance(error, KeyboardInterrupt) else "this error:"
+            complain(f"{text} before {end}")
+        raise
 
 
 @contextmanager

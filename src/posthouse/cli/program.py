@@ -16,6 +16,7 @@ from posthouse import __version__
 from posthouse.cli.error_output import EXPECTED, failure_of, wants_json
 from posthouse.cli.exit_codes import DONE
 from posthouse.cli.output import notes_as_json, say
+from posthouse.cli.plain_values import check_values
 from posthouse.cli.verbs import VerbGroup
 from posthouse.model.interpreter import describe
 
@@ -87,10 +88,15 @@ def program(word: str = "") -> Any:
 
 
 def _plain_help(command: Any) -> None:
-    """Help without types of Python, and with paragraphs that fill the width of the terminal."""
+    """Help without types of Python, and with paragraphs that fill the width of the terminal.
+
+    Values that no command can use are refused by all of them.
+    """
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+        else:
+            check_values(parameter)
         if parameter.param_type_name == "argument":
             _plain_argument(parameter, typer.Context(command))
     help_option = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))

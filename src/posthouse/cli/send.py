@@ -17,7 +17,7 @@ from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import whole_seconds
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import print_json, say
+from posthouse.cli.output import partly, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
 from posthouse.client.packets import SendOptions
@@ -25,6 +25,7 @@ from posthouse.formats import FormatError
 from posthouse.formats.encode.activex import variant_of
 from posthouse.formats.encode.from_text import check_formatter, encode_text
 from posthouse.model.message_json import text_body
+from posthouse.model.text import counted
 
 ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
 AT_ONCE: Final = 1000  # messages between two looks at the progress, and of one transaction
@@ -272,6 +273,8 @@ def send(
     )
     if sum((body is not None, body_file is not None, lines is not None, empty)) > 1:
         raise typer.BadParameter("give one of --body, --body-file, --lines and --empty")
+    if how.get("ack") and not admin_queue:
+        raise typer.BadParameter("--ack needs --admin-queue NAME, which the acknowledgments go to")
     if lines is not None and count != 1:
         raise typer.BadParameter("--lines sends each line once: leave --count out")
     content = b"" if lines is not None else _body(body, body_file, empty, text_type)
@@ -354,11 +357,14 @@ def _send_all(
 ) -> None:
     """Many messages, in portions; each portion of a transactional send is one transaction."""
     waiting, done = iter(bodies), 0
-    with bar("sending", total, quiet=remote.json) as advance:
+    with (
+        partly(lambda: f"Sent about {counted(done, 'message')}" if done else ""),
+        bar("sending", total, quiet=remote.json) as advance,
+    ):
         while portion := list(islice(waiting, AT_ONCE)):
             ids = queue.send_many(portion, transactional=transactional, **how)
-            _tell(remote, ids)
             done += len(portion)
+            _tell(remote, ids)
             advance(done, total)
 
 

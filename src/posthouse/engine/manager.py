@@ -117,8 +117,6 @@ class QueueManager:
         transfer.connect(acks)
         moving.connect(poison, transactions)
         transactions.connect(self.stages)
-        removal = (transfer.queue_deleted, groups.forget_queue, self.pulls.forget_queue)
-        queues.connect(removal, transfer.sequences.forget)
         core.damage_ended = reading.damage.ended
         core.serve = waiting.serve
         core.ordinals_in_use = transactions.ordinals
@@ -175,6 +173,13 @@ class QueueManager:
             sending,
             self.bindery,
         )
+        removal = (
+            transfer.queue_deleted,
+            groups.forget_queue,
+            self.pulls.forget_queue,
+            self.jobs.bridge.forget_source,
+        )
+        queues.connect(removal, transfer.sequences.forget)
         receiving = Receiving(
             core,
             queues,

@@ -26,8 +26,9 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.key_file import key_file
+from posthouse.runtime.key_file import KEYS, key_file
 from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.runtime.settings.file import SETTINGS_NAME
 from posthouse.runtime.settings.settings import Settings
 from posthouse.store.base import Recovered
 from posthouse.store.disk import RealDisk
@@ -37,6 +38,7 @@ from posthouse.store.settings import StoreSettings
 HOME_MODE = 0o700
 MACHINE_ID = Path("/etc/machine-id")
 STORE = "store"  # the store's folder in a home
+BEFORE_THE_FIRST_START = frozenset({KEYS, "lost+found"})
 
 
 def real_clock() -> tuple[int, int]:
@@ -97,6 +99,7 @@ class Home:
         self.path = path.absolute()
         self._lock = lock_home(self.path)
         try:
+            check_folder(self.path)
             self.narrowed = make_private(self.path)
         except BaseException:
             self.close()
@@ -107,6 +110,18 @@ class Home:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def check_folder(path: Path) -> None:
+    """Refuses a folder of something else: a home is closed to others, `/tmp` must not be."""
+    names = set(os.listdir(path))  # noqa: PTH208 - the names alone
+    is_wide = stat.S_IMODE(path.stat().st_mode) & ~HOME_MODE != 0
+    if is_wide and not names & {STORE, SETTINGS_NAME} and names - BEFORE_THE_FIRST_START:
+        raise InvalidParameter(
+            f"{path} is not a home: it holds {min(names - BEFORE_THE_FIRST_START)!r}, others may "
+            "use it, and a home is closed to them",
+            f"Name a new folder. If this is to be a home: chmod 700 {path}",
+        )
 
 
 def make_private(path: Path) -> bool:

@@ -158,8 +158,9 @@ def parse_rights(text: str) -> int:
 def _right(word: str) -> int:
     mask = RIGHTS.get(word)
     if mask is None:
-        nearest = difflib.get_close_matches(word[:32], RIGHTS, 1, 0.5)
-        hint = f"Did you mean {nearest[0]}?" if nearest else f"Use one of {', '.join(RIGHTS)}."
+        nearest = difflib.get_close_matches(word[:32], RIGHTS, 1, 0.6)
+        guess = f"Did you mean {nearest[0]}? " if nearest else ""
+        hint = f"{guess}There are {', '.join(RIGHTS)}."
         raise InvalidParameter(f"{excerpt(word)} is not a queue right", hint)
     return mask
 

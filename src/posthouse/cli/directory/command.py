@@ -25,7 +25,7 @@ from posthouse.cli.directory.shared import (
     remove_object,
     tell_where,
 )
-from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.output import print_json, print_table, say, whole_file
 from posthouse.cli.status import directory_words
 from posthouse.directory.document.document import (
     Document,
@@ -95,7 +95,8 @@ def export(
     """
     document = document_of(remote)
     if file is not None:
-        file.write_text(written(document), encoding="utf-8")
+        with whole_file(file) as out:
+            out.write(written(document).encode())
         if remote.json:
             print_json({"file": str(file)})
         else:

@@ -244,7 +244,7 @@ def set_queue(
 
 
 def _statuses(text: str) -> list[str]:
-    return [] if text.strip().lower() == "open" else words(text, STATUSES, "status")
+    return [one for one in words(text, ("open", *STATUSES), "status") if one != "open"]
 
 
 # -- who may

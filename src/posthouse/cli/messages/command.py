@@ -35,7 +35,7 @@ from posthouse.cli.messages.selection import (
 )
 from posthouse.cli.messages.view import COLUMNS, as_json, row
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.output import complain, partly, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
 from posthouse.cli.remote_queue import Far, is_here
@@ -352,16 +352,14 @@ def _act(
     """
     total = BulkJson(matched=0, done=0, gone=0, refused=0, error=None, dry_run=body.dry_run)
     path = path_of("queues", source, verb)
-    with bar(verb, len(lookup_ids), quiet=remote.json) as advance:
+    with (
+        partly(lambda: f"{PAST[verb]} {counted(total.done, 'message')}" if total.done else ""),
+        bar(verb, len(lookup_ids), quiet=remote.json) as advance,
+    ):
         for at in range(0, len(lookup_ids), LOOKUP_IDS_MAX):
             portion = lookup_ids[at : at + LOOKUP_IDS_MAX]
             asked = msgspec.structs.replace(body, lookup_ids=portion)
-            try:
-                total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
-            except Exception:
-                if total.done:
-                    complain(f"{PAST[verb]} {counted(total.done, 'message')} before this error:")
-                raise
+            total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
             advance(at + len(portion), len(lookup_ids))
     _tell(remote, verb, total, named=named)
 

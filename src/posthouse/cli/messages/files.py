@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -31,12 +32,12 @@ from posthouse.cli.messages.selection import (
     found_messages,
 )
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain, json_line, print_json, say
+from posthouse.cli.output import json_line, partly, print_json, say, whole_file
 from posthouse.cli.progress import bar
 from posthouse.client.packets import Draft
 from posthouse.model.errors import IllegalPropertyValue, QueueError
 from posthouse.model.message_json import MessageJson, text_body
-from posthouse.model.text import counted
+from posthouse.model.text import counted, excerpt
 
 STANDARD: Final = "-"
 LINE_SIZE_MAX: Final = 8 * BODY_SIZE_MAX  # the body in base64, and as text with escapes
@@ -50,7 +51,10 @@ AT_ONCE: Final = 500  # messages of one portion, and of one transaction
 
 
 class Line(msgspec.Struct):
-    """What an import takes from a line: all that a sender sets. Other fields are passed over."""
+    """What an import takes from a line: all that a sender sets.
+
+    Other fields are passed over, but for those that look like one of a message.
+    """
 
     label: Annotated[str, Meta(max_length=249)] = ""
     body: bytes | None = None
@@ -106,6 +110,8 @@ class Line(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(Line)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KNOWN: Final = frozenset({*Line.__struct_fields__, *MessageJson.__struct_encode_fields__})
 
 
 def register(app: typer.Typer) -> None:
@@ -171,14 +177,8 @@ def _writing(file: Path) -> Iterator[BinaryIO]:
     if str(file) == STANDARD:
         yield sys.stdout.buffer
         return
-    partial = file.with_name(f"{file.name}.partial")
-    try:
-        with partial.open("wb") as out:
-            yield out
-        partial.replace(file)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with whole_file(file) as out:
+        yield out
 
 
 # -- import
@@ -228,7 +228,10 @@ def _drafts(source: Path) -> Iterator[tuple[bool, Draft]]:
     if str(source) == STANDARD:
         yield from _drafts_of(sys.stdin.buffer, None, "")
         return
-    for file in sorted(source.glob("*.json")) if source.is_dir() else [source]:
+    files = sorted(source.glob("*.json")) if source.is_dir() else [source]
+    if not files:
+        raise typer.BadParameter(f"{source} has no messages: `posthouse receive --out` writes some")
+    for file in files:
         with file.open("rb") as lines:
             yield from _drafts_of(lines, file.parent, f"{file}: " if file != source else "")
 
@@ -246,6 +249,7 @@ def _draft(text: bytes, folder: Path | None, place: str) -> tuple[bool, Draft]:
         raise IllegalPropertyValue(f"{place} is longer than a message can be")
     try:
         line = _decoder.decode(text)
+        _check_fields(_fields.decode(text))
         return line.delivery == "transactional", line.draft(folder)
     except msgspec.ValidationError as error:
         raise IllegalPropertyValue(f"{place}: {error}", VALUES) from None
@@ -255,21 +259,30 @@ def _draft(text: bytes, folder: Path | None, place: str) -> tuple[bool, Draft]:
         raise IllegalPropertyValue(f"{place}: {error.cause}", error.remedy) from None
 
 
+def _check_fields(given: Iterable[str]) -> None:
+    """Refuses a name that was written wrong: a property, or the body, would not be sent."""
+    names = set(given)
+    for name in sorted(names - _KNOWN):
+        near = difflib.get_close_matches(name[:64], sorted(_KNOWN), 1)
+        if near or not names & _KNOWN:
+            hint = f"Did you mean {near[0]}?" if near else VALUES
+            raise IllegalPropertyValue(f"{excerpt(name)} is not a field of a message", hint)
+
+
 def _send(
     remote: Remote, destination: str, drafts: Iterator[tuple[bool, Draft]], total: int
 ) -> int:
     """In portions; where transactions are needed each portion is one."""
     queue, needed, done = remote.queue(destination), _transactional(remote, destination), 0
-    with bar("importing", total, quiet=remote.json) as advance:
+    with (
+        partly(lambda: f"Sent about {counted(done, 'message')}" if done else ""),
+        bar("importing", total, quiet=remote.json) as advance,
+    ):
         while portion := list(islice(drafts, AT_ONCE)):
             for was, alike in groupby(portion, lambda one: one[0]):
                 transactional = was if needed is None else needed
                 messages = [draft for _, draft in alike]
-                try:
-                    queue.send_many(messages, transactional=transactional)
-                except QueueError:
-                    complain(f"Sent about {counted(done, 'message')} before this error:")
-                    raise
+                queue.send_many(messages, transactional=transactional)
                 done += len(messages)
                 advance(done, total)
     return done

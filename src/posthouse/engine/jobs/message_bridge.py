@@ -70,6 +70,7 @@ class JobBridge:
         self._groups = groups
         self._sending = sending
         self._bound: dict[int, int] = {}  # job queue: tried again at, monotonic milliseconds
+        self._sources: dict[int, int] = {}  # job queue: the message queue that it is bound to
 
     # -- binding
 
@@ -80,9 +81,10 @@ class JobBridge:
 
     def bind(self, queue: JobQueue) -> None:
         """The definition of a queue names another message queue, or none."""
-        self._bound.pop(queue.id, None)
+        self.unbind(queue)
         if queue.definition.submit_from:
             self._bound[queue.id] = 0
+            self._source_of(queue)
             self.core.deadlines.note(self.core.now_ms)
 
     @property
@@ -91,8 +93,19 @@ class JobBridge:
         return bool(self._bound)
 
     def unbind(self, queue: JobQueue) -> None:
-        """The job queue is gone."""
+        """The job queue is gone, or takes no messages any longer."""
         self._bound.pop(queue.id, None)
+        self._sources.pop(queue.id, None)
+
+    def forget_source(self, source: Queue, change: Change) -> None:
+        """A message queue is deleted: another of its name submits jobs only where it is bound."""
+        for queue_id in [one for one, number in self._sources.items() if number == source.number]:
+            queue = self.queues.queues[queue_id]
+            queue.definition.submit_from = ""
+            self.unbind(queue)
+            self.queues.store_queue(queue, change)
+            name = self.queues.queue_name(queue_id)
+            self.core.event("job_binding_ended", queue=source.name, job_queue=name)
 
     def look(self, queue: JobQueue) -> None:
         """It may take jobs again."""
@@ -111,6 +124,13 @@ class JobBridge:
                     f"{name} submits jobs to {self.queues.queue_name(other_id)}",
                     "Unbind it there first.",
                 )
+
+    def _source_of(self, queue: JobQueue) -> Queue | None:
+        """The message queue that a job queue names; noted, since it has no name once deleted."""
+        source = self._source(queue.definition.submit_from)
+        if source is not None:
+            self._sources[queue.id] = source.number
+        return source
 
     def _source(self, name: str) -> Queue | None:
         found = self._registry.find_local(parse_name(name))
@@ -134,7 +154,7 @@ class JobBridge:
                 self._submit_some(self.queues.queues[queue_id])
 
     def _waiting(self, queue: JobQueue, count: int) -> list[int]:
-        source = self._source(queue.definition.submit_from)
+        source = self._source_of(queue)
         if source is None or source.state.count <= source.locked:
             return []
         return source.state.order.available(self.core.locks, count, source.claim)

@@ -140,7 +140,9 @@ class Moving:
     def admit(self, source: Queue, row: Row, target: Queue, before: int = 0) -> None:
         """Every reason why the target does not take the message."""
         if source is target:
-            raise UnsupportedOperation("the message is already in that queue")
+            raise UnsupportedOperation(
+                "the message is already in that queue", "Name another queue to move it to."
+            )
         if target.state.bytes + target.reserved + before + row.size > target.limit:
             raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:
@@ -150,7 +152,9 @@ class Moving:
             # Choice: a move must not bring in what a send could not.
             kind = "transactional" if transactional else "not transactional"
             raise TransactionUsage(
-                f"the queue {target.name} is {kind}, the message is of the other kind"
+                f"the queue {target.name} is {kind}, the message is of the other kind",
+                "It keeps its kind when it is moved. `posthouse message resend SRC --to DEST` "
+                "sends it there as a new message, and removes it here.",
             )
 
     def relocate(

@@ -163,10 +163,12 @@ def _answer(places: list[PlaceJson], left: list[DepartureJson], is_own: bool) ->
             "the log has a line message_refused."
         )
     return (
-        "The message is in no queue here that you may look into: it was received, it expired, or "
-        "another machine has taken it over. The column `expired` of `posthouse books` counts "
-        "expired ones. For another machine: run this command there, and look for message_refused "
-        "in its log. Send with --journal and --dead-letter to keep messages that leave."
+        "The message is in no queue here that you may look into: it was received, it expired, "
+        "another machine has taken it over, or it was express and the queue manager was killed "
+        "since. The column `expired` of `posthouse books` counts expired ones. For another "
+        "machine: run this command there, and look for message_refused in its log. Send with "
+        "--journal and --dead-letter to keep messages that leave, with --recoverable to keep them "
+        "through a crash."
     )
 
 
