@@ -401,3 +401,22 @@ def test_metrics_show_sessions_and_outgoing_queues(pair: Neighbours) -> None:
     }
     assert float(queues["connected"]) >= 1
     assert 'progress="unacknowledged"' in shown
+
+
+def test_a_message_that_has_arrived_is_explained_as_such(
+    pair: Neighbours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It waits to be received there; the sender was told that the other machine refuses it."""
+    queue = pair.target(transactional=True)
+    name = pair.name_of(queue)
+    options = ["--transactional", "--dead-letter", "--journal"]
+    capsys.readouterr()
+    assert command(pair, "send", name, "--body", "x", *options) == 0
+    identifier = capsys.readouterr().out.strip()
+    assert queue.peek(timeout=60).body == b"x"
+    until(lambda: pair.near.queue(name).properties().outgoing.unread == 1)
+    assert command(pair, "message", "explain", identifier) == 0
+    told = capsys.readouterr().out
+    assert "the other machine has it in its queue" in told
+    assert "has not confirmed it" not in told
+    assert queue.receive(timeout=60).body == b"x"

@@ -80,8 +80,8 @@ as in `not authenticated`. Filters also look into messages, by `text`, `format`,
 `body` and `extension` in base64, and so on. `message import` sends all that a sender sets: body and
 its type, label, priority, delivery, acknowledgments, journaling, admin and response queue,
 correlation, extension, times to live. What the queue manager itself sets is new:
-identifier, class, times, sender, lookup id. Other fields are passed over, but for a field that looks
-like a misspelt one, which is refused.
+identifier, class, times, sender, lookup id. Other fields are passed over, but a field that looks
+like a misspelt one is refused.
 
 ## Messages in files
 

@@ -7,7 +7,7 @@ from typing import Final
 from posthouse.api.explain import ExplainParams, LifeJson
 from posthouse.api.types import DepartureJson, Nothing, PlaceJson
 from posthouse.engine.ledger.departed_messages import Departure
-from posthouse.engine.ledger.records import COLUMN_NAMES, RECEIVED, Row
+from posthouse.engine.ledger.records import COLUMN_NAMES, FLAG_ARRIVED, RECEIVED, Row
 from posthouse.engine.manager import QueueManager
 from posthouse.model.message import MESSAGE_CLASSES, MessageId
 from posthouse.model.message_json import time_text
@@ -25,7 +25,12 @@ from posthouse.protocols.handlers.scanning import (
 
 SENT = (
     "it was sent, and the other machine has not confirmed it. If that lasts, the machine refuses "
-    "it: no such queue, not transactional, no right to send. Look for message_refused in its log"
+    "it: no such queue, not transactional, no right to send; look for message_refused in its log. "
+    "Or it does not accept the sequence of this machine: posthouse queue sequences QUEUE there"
+)
+ARRIVED = (
+    "the other machine has it in its queue. It is kept here until that machine reports that it was "
+    "received, expired or purged"
 )
 _MEANING: Final = {entry.code: entry for entry in MESSAGE_CLASSES}
 
@@ -91,7 +96,7 @@ def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
         for one in found:
             if readable(one.packet).identifier == wanted:
                 locked = yield from _is_locked(one)
-                reason = yield from _reason(name)
+                reason = yield from _reason(name, one.read.number)
                 places.append(_place(one, locked, reason))
     return places
 
@@ -111,14 +116,17 @@ def _is_locked(found: ScannedMessage) -> Steps[bool]:
     return looked_at(lambda manager: manager.messages.is_locked(found.read.number))
 
 
-def _reason(name: str) -> Steps[str]:
-    """Why the messages of an outgoing queue have not arrived; empty for any other queue."""
+def _reason(name: str, number: int) -> Steps[str]:
+    """Why a message of an outgoing queue is still there; empty for any other queue."""
 
     def look(manager: QueueManager) -> str:
         queue = find_queue(manager, name)
         outgoing = queue.outgoing
         if outgoing is None:
             return ""
+        row = manager.messages.find_row(number)
+        if row is not None and row.flags & FLAG_ARRIVED:
+            return ARRIVED
         match outgoing.state:
             case OutgoingQueueState.ON_HOLD:
                 return f"it is paused: posthouse queue resume '{name}'"
