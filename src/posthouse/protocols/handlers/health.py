@@ -51,8 +51,9 @@ class HealthSummary(NamedTuple):
         dead = sum(one.count for one in self.dead_letters)
         if dead:
             places = ", ".join(f"{one.count:,} in {one.name}" for one in self.dead_letters)
-            one = f"posthouse failures '{self.dead_letters[0].name}'"
-            command = one if len(self.dead_letters) == 1 else "posthouse deadletters"
+            command = "posthouse deadletters"
+            if len(self.dead_letters) == 1:
+                command = f"posthouse failures '{self.dead_letters[0].name}'"
             lines.append(f"{counted(dead, 'dead letter')}: {places}. {command}")
         for far in self.unreachable:
             waiting = counted(far.messages, "message")
