@@ -111,6 +111,9 @@ def test_a_checkpoint_that_is_no_folder_is_told(tmp_path: Path) -> None:
 def test_nothing_is_settled_where_no_checkpoint_is(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="there is no checkpoint"):
         settle(tmp_path / "missing")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InvalidParameter, match="is not a checkpoint: it has none of metadata"):
+        settle(tmp_path / "other")
     assert settle(write(tmp_path, offsets={0: [line(1)]}, commits=[])) == []
 
 

@@ -11,6 +11,7 @@ import typer
 
 from posthouse.cli import main
 from posthouse.cli.pipelines.lakes import storage_options, version_or_moment
+from posthouse.model.errors import InvalidParameter
 from posthouse.spark.lakes.files import LakeFiles
 from tests.spark.lake_samples import ORDERS, add_rows, ids_in, rows
 
@@ -71,3 +72,10 @@ def test_what_opens_a_store_is_read_from_a_file(tmp_path: Path) -> None:
         file.write_text(wrong)
         with pytest.raises(typer.BadParameter):
             storage_options(file)
+
+
+@pytest.mark.parametrize("text", ["", "{file}"])
+def test_a_lake_is_a_folder(text: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidParameter, match="a lake is a folder, and"):
+        LakeFiles(text.format(file=tmp_path / "file")).create()

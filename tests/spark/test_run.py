@@ -211,6 +211,11 @@ def test_a_file_that_cannot_run_says_why(tmp_path: Path, why: str) -> None:
         load(written(tmp_path, REFUSED[why]))
 
 
+def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"cannot be loaded: NameError: .*'orders'"):
+        load(written(tmp_path, "orders.of_today()"))
+
+
 def test_a_function_that_returns_something_else_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:

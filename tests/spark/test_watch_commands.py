@@ -234,3 +234,20 @@ def test_a_page_that_is_open_follows_the_watch(
     assert re.findall(r'http-equiv="refresh" content="(\d+)"', html) == refreshed
     assert "As of 2023-11-14 22:13:20 UTC" in html
     assert "private$\\orders" in html
+
+
+def test_an_alarm_that_is_not_delivered_is_a_failure_of_one_check(
+    office: SparkOffice, queue: Callable[..., str], tmp_path: Path
+) -> None:
+    """A watch that cron starts had exit code 0, whatever became of its alarms."""
+    name = queue()
+    office.send(name, [b"x"])
+    for log, code in ((tmp_path / "log", 0), (tmp_path, 1)):
+        file = tmp_path / "rules.toml"
+        file.write_text(
+            f"queues = ['{path_of(name)}']\n[alarms]\nlog = '{log}'\n"
+            "[[rule]]\nkind = 'oldest-age'\nname = 'old'\nqueues = ['*']\nover = '1ms'\n"
+        )
+        access = ["--url", office.url, "--token-file", str(office.token_file)]
+        words = ["pipeline", "watch", str(file), "--once", *access]
+        assert main.run(words) == code

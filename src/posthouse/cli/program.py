@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
@@ -16,7 +17,6 @@ from posthouse import __version__
 from posthouse.cli.error_output import EXPECTED, failure_of, wants_json
 from posthouse.cli.exit_codes import DONE
 from posthouse.cli.output import notes_as_json, say
-from posthouse.cli.plain_values import check_values
 from posthouse.cli.verbs import VerbGroup
 from posthouse.model.interpreter import describe
 
@@ -96,7 +96,7 @@ def _plain_help(command: Any) -> None:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         else:
-            check_values(parameter)
+            _check_values(parameter)
         if parameter.param_type_name == "argument":
             _plain_argument(parameter, typer.Context(command))
     help_option = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))
@@ -106,6 +106,26 @@ def _plain_help(command: Any) -> None:
         command.help = BROKEN_LINE.sub(" ", cleandoc(command.help))
     for inner in getattr(command, "commands", {}).values():
         _plain_help(inner)
+
+
+def _check_values(parameter: Any) -> None:
+    """Refuses empty paths, which are variables that are not set, and numbers too large to count to.
+
+    An empty path would mean the current folder.
+    """
+    kind = copy(parameter.type)
+    convert, is_path = kind.convert, hasattr(kind, "dir_okay")
+
+    def checked(value: Any, param: Any, context: Any) -> Any:
+        if is_path and value == "":
+            raise typer.BadParameter("the path is empty; . is the current folder", context, param)
+        found = convert(value, param, context)
+        if isinstance(found, int) and found > sys.maxsize:
+            raise typer.BadParameter(f"the largest value is {sys.maxsize}", context, param)
+        return found
+
+    kind.convert = checked
+    parameter.type = kind
 
 
 def _plain_argument(parameter: Any, context: typer.Context) -> None:

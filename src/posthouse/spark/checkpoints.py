@@ -28,6 +28,7 @@ _ELSEWHERE: Final = (
     "this disk."
 )
 _LINES: Final = {"offsets": 2, "commits": 1}
+_PARTS: Final = ("metadata", "offsets", "commits")
 _AGAIN: Final = {
     "offsets": "what was planned there is planned again, and with the same end if it was claimed.",
     "commits": "its batch is done again with the same messages, under the same number.",
@@ -87,6 +88,11 @@ def require_checkpoint(path: str) -> None:
     if root is not None and not root.is_dir():
         raise InvalidParameter(
             f"there is no checkpoint {path}", "Name the folder that the stream writes it to."
+        )
+    if root is not None and not any((root / name).exists() for name in _PARTS):
+        raise InvalidParameter(
+            f"{path} is not a checkpoint: it has none of {', '.join(_PARTS)}",
+            "Name the folder that the stream writes it to.",
         )
 
 

@@ -25,6 +25,7 @@ from posthouse.spark.failures import cause_of
 from posthouse.spark.flows import Step, steps_of
 from posthouse.spark.last_batch import settle
 from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.replay_map import why
 from posthouse.spark.table_folders import check_snapshot, check_stream
 
 CHECKPOINTS: Final = "_checkpoints"
@@ -90,7 +91,11 @@ class Flow:
 
 def load(path: str | Path) -> Flow:
     """The pipeline in a file. Its code is run."""
-    return Flow(steps_of(runpy.run_path(str(path))))
+    try:
+        made = runpy.run_path(str(path))
+    except (Exception, SystemExit) as error:
+        raise InvalidParameter(f"{path} cannot be loaded: {why(error)}", "Correct it.") from None
+    return Flow(steps_of(made))
 
 
 class Runner:

@@ -213,10 +213,10 @@ class MapFunction(NamedTuple):
     def _failed(self, named: str, error: BaseException) -> FunctionFailed:
         frames = [one for one in extract_tb(error.__traceback__) if one.filename != __file__]
         line = f", line {frames[0].lineno}" if frames else ""
-        return FunctionFailed(f"{self.name}{line} failed for the message {named}: {_why(error)}")
+        return FunctionFailed(f"{self.name}{line} failed for the message {named}: {why(error)}")
 
 
-def _why(error: BaseException) -> str:
+def why(error: BaseException) -> str:
     """An error of the user's code in one line."""
     cause = error.cause if isinstance(error, QueueError) else " ".join(str(error).split())
     return f"{type(error).__name__}: {cause[:ERROR_MAX]}" if cause else type(error).__name__
@@ -245,7 +245,7 @@ def load_function(text: str) -> MapFunction:
         ) from None
     except (Exception, SystemExit) as error:
         raise InvalidParameter(
-            f"{path} cannot be loaded: {_why(error)}", "Correct the file."
+            f"{path} cannot be loaded: {why(error)}", "Correct the file."
         ) from None
     if not callable(made):
         raise InvalidParameter(f"{path} has no function {name}", "Check its name.")

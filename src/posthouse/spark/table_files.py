@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from errno import EISDIR
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Union
@@ -35,6 +36,8 @@ AT_ONCE: Final = 5000  # rows of one group of a Parquet file
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """A file beside the one that is meant; it takes its place when all is written."""
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -14,6 +14,7 @@ import typer
 from posthouse.cli.command import interruptible, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import duration
+from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.pipelines.access import (
     Queues,
@@ -73,12 +74,14 @@ def watch(
     ):
         sampler, delivery = Sampler(http, plan.queues), Delivery(plan.targets, http)
         raised: list[Alarm] = []
+        lost = False  # an alarm
         while True:
             look = _looked(sampler, once)
             alarms = [] if look is None else watcher.look(look)
             _tell(remote, alarms)
             for problem in delivery.deliver(alarms):
                 complain(problem)
+                lost = True
             raised = [*raised, *alarms][-1000:]
             _remember(state, watcher)
             if page is not None and look is not None:
@@ -87,6 +90,8 @@ def watch(
                 break
     if once and not remote.json:
         say(f"Alarms: {len(raised)}.")
+    if once and lost:
+        raise typer.Exit(REFUSED)
 
 
 def _looked(sampler: Any, once: bool) -> Look | None:

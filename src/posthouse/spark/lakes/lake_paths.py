@@ -51,7 +51,11 @@ def lake_place(path: str | os.PathLike[str], options: Mapping[str, str] | None =
         text = unquote(text.removeprefix("file://").removeprefix("file:"))
     found = _SCHEME.match(text)
     if found is None:
-        return LakePlace(Path(text).expanduser().absolute())
+        folder = Path(text).expanduser().absolute()
+        if not text or (folder.exists() and not folder.is_dir()):
+            what = f"{folder} is a file" if text else "its path is empty"
+            raise InvalidParameter(f"a lake is a folder, and {what}", "Name a folder.")
+        return LakePlace(folder)
     if found[1].lower() not in _STORES:
         raise InvalidParameter(
             f"a lake cannot lie at {text}",
