@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
@@ -237,6 +237,21 @@ class Lane:
             return None
         chunk = self._chunks[0]
         return chunk.ids[chunk.head], chunk.numbers[chunk.head]
+
+    def first_free(self, locked: Container[int]) -> tuple[int, int] | None:
+        """Identifier and number of the first message that is not locked; `floor` follows it."""
+        entry, chunks = self.first(), self._chunks
+        if entry is None or entry[1] not in locked:
+            return entry
+        for index in range(max(bisect_right(self._firsts, self.floor) - 1, 0), len(chunks)):
+            ids, numbers, head = chunks[index].ids, chunks[index].numbers, chunks[index].head
+            for at in range(max(head, bisect_left(ids, self.floor)), len(ids)):
+                number = numbers[at]
+                if number and number not in locked:
+                    self.floor = ids[at]
+                    return ids[at], number
+        self.floor = chunks[-1].ids[-1] + 1
+        return None
 
     def after(self, lookup_id: int) -> Iterator[tuple[int, int]]:
         """The messages with greater identifiers, in order; the lane must not change meanwhile."""

@@ -70,17 +70,9 @@ class MessageReading:
             return self.seek(queue, START, peek=peek)
         order, locks = queue.state.order, self.core.locks
         for priority in reversed(order.used):
-            lane = order.lane(priority)
-            entry = lane.first()
-            if entry is None:
-                continue
-            if entry[1] not in locks:
+            entry = order.lane(priority).first_free(locks)
+            if entry is not None:
                 return QueuePosition(priority, entry[0]), entry[1]
-            for lookup_id, number in lane.after(max(lane.floor, 1) - 1):
-                if number not in locks:
-                    lane.floor = lookup_id
-                    return QueuePosition(priority, lookup_id), number
-                lane.floor = lookup_id + 1
         return None
 
     def seek(
