@@ -19,6 +19,7 @@ from posthouse.runtime.settings.file import (
     size_text,
 )
 from posthouse.runtime.settings.settings import Settings
+from posthouse.security.rights import RIGHTS
 
 SECTIONS = get_type_hints(Settings)
 KEYS = [
@@ -99,7 +100,8 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
         ),
         (
             "[queue_manager]\ndefault_access = {users = 'sned'}",
-            "[queue_manager] default_access: 'sned' is not a queue right. Did you mean send?",
+            "[queue_manager] default_access: 'sned' is not a queue right. Did you mean send? "
+            f"There are {', '.join(RIGHTS)}.",
         ),
         (
             "[queue_manager]\nlisten = 'example.org'",
