@@ -161,6 +161,15 @@ def test_a_field_that_is_none_is_not_passed_over(ph: Posthouse, tmp_path: Path) 
     assert ph("message", "import", file, ORDERS).code == 0, "all that peek prints is known"
 
 
+@pytest.mark.parametrize(
+    "name", ["partition", "kind", "amount", "user", "queue_manager", "content_type"]
+)
+def test_fields_of_ones_own_beside_a_body_are_passed_over(ph: Posthouse, name: str) -> None:
+    """They do not look like a field that was written wrong, and were taken for one."""
+    line = json.dumps({"body_text": "x", name: 1}).encode()
+    assert ph("message", "import", "-", ORDERS, stdin=line).out == f"Sent 1 message to {ORDERS}.\n"
+
+
 def test_a_folder_without_messages_is_a_mistake(ph: Posthouse, tmp_path: Path) -> None:
     said = ph("message", "import", tmp_path, ORDERS)
     assert (said.code, "has no messages" in said.err) == (2, True)

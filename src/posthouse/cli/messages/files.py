@@ -53,7 +53,7 @@ AT_ONCE: Final = 500  # messages of one portion, and of one transaction
 class Line(msgspec.Struct):
     """What an import takes from a line: all that a sender sets.
 
-    Other fields are passed over, but for those that look like one of a message.
+    Other fields are passed over, but for those that look like one of these.
     """
 
     label: Annotated[str, Meta(max_length=249)] = ""
@@ -112,6 +112,8 @@ class Line(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Line)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KNOWN: Final = frozenset({*Line.__struct_fields__, *MessageJson.__struct_encode_fields__})
+_BODY: Final = frozenset({"body", "body_text", "body_file"})
+LIKENESS: Final = 0.8  # of a name to that of a field; less where the line has no body
 
 
 def register(app: typer.Typer) -> None:
@@ -262,8 +264,9 @@ def _draft(text: bytes, folder: Path | None, place: str) -> tuple[bool, Draft]:
 def _check_fields(given: Iterable[str]) -> None:
     """Refuses a name that was written wrong: a property, or the body, would not be sent."""
     names = set(given)
+    likeness = LIKENESS if names & _BODY else 0.6
     for name in sorted(names - _KNOWN):
-        near = difflib.get_close_matches(name[:64], sorted(_KNOWN), 1)
+        near = difflib.get_close_matches(name[:64], Line.__struct_fields__, 1, likeness)
         if near or not names & _KNOWN:
             hint = f"Did you mean {near[0]}?" if near else VALUES
             raise IllegalPropertyValue(f"{excerpt(name)} is not a field of a message", hint)
