@@ -282,3 +282,14 @@ def test_an_export_that_fails_leaves_the_earlier_one(ph: Posthouse, tmp_path: Pa
     assert (said.code, file.read_bytes()) == (1, before)
     assert said.err == f"{file}: No space left on device\n"
     assert ph("definitions", "export", "--output", "/dev/null").code == 0
+
+
+def test_an_export_is_as_private_as_the_file_that_it_replaces(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    for words in (["definitions", "export", "--output"], ["directory", "export"]):
+        file = tmp_path / words[0]
+        file.touch(0o600)
+        assert ph(*words, file).code == 0
+        assert file.stat().st_size > 0
+        assert file.stat().st_mode & 0o777 == 0o600

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any, BinaryIO
 
 import msgspec
@@ -56,7 +57,10 @@ def json_error(error: Mapping[str, Any]) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name when it is whole: an earlier one stays where that fails."""
+    """A file that takes its name when it is whole: an earlier one stays where that fails.
+
+    The new one has the permissions of the earlier one.
+    """
     if path.exists() and not path.is_file():  # a device, a pipe, or a folder, which is refused
         with path.open("wb") as out:
             yield out
@@ -65,6 +69,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     partial = real.with_name(f"{real.name}.partial")
     try:
         with partial.open("wb") as out:
+            if real.exists() and partial.is_file():
+                partial.chmod(S_IMODE(real.stat().st_mode))
             yield out
         partial.replace(real)
     except BaseException as error:
