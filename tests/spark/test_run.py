@@ -212,8 +212,11 @@ def test_a_file_that_cannot_run_says_why(tmp_path: Path, why: str) -> None:
 
 
 def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match=r"cannot be loaded: NameError: .*'orders'"):
-        load(written(tmp_path, "orders.of_today()"))
+    file = written(tmp_path, "def today():\n    return orders.of_today()\n\ntoday()")
+    line = len(file.read_text().splitlines()) - 2  # of the mistake, not of the call
+    told = rf"{file.name}, line {line}, cannot be loaded: NameError: .*'orders'"
+    with pytest.raises(InvalidParameter, match=told):
+        load(file)
 
 
 def test_a_function_that_returns_something_else_is_refused(

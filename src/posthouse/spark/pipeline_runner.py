@@ -25,7 +25,7 @@ from posthouse.spark.failures import cause_of
 from posthouse.spark.flows import Step, steps_of
 from posthouse.spark.last_batch import settle
 from posthouse.spark.progress import Meter, Watch
-from posthouse.spark.replay_map import why
+from posthouse.spark.replay_map import not_loaded
 from posthouse.spark.table_folders import check_snapshot, check_stream
 
 CHECKPOINTS: Final = "_checkpoints"
@@ -94,7 +94,7 @@ def load(path: str | Path) -> Flow:
     try:
         made = runpy.run_path(str(path))
     except (Exception, SystemExit) as error:
-        raise InvalidParameter(f"{path} cannot be loaded: {why(error)}", "Correct it.") from None
+        raise not_loaded(Path(path), error) from None
     return Flow(steps_of(made))
 
 

@@ -216,6 +216,13 @@ class MapFunction(NamedTuple):
         return FunctionFailed(f"{self.name}{line} failed for the message {named}: {why(error)}")
 
 
+def not_loaded(path: Path, error: BaseException) -> InvalidParameter:
+    """What is reported of a file of the user's that cannot be run, with the line of it."""
+    lines = [one.lineno for one in extract_tb(error.__traceback__) if one.filename == str(path)]
+    line = f", line {lines[-1]}," if lines else ""
+    return InvalidParameter(f"{path}{line} cannot be loaded: {why(error)}", "Correct the file.")
+
+
 def why(error: BaseException) -> str:
     """An error of the user's code in one line."""
     cause = error.cause if isinstance(error, QueueError) else " ".join(str(error).split())
@@ -244,9 +251,7 @@ def load_function(text: str) -> MapFunction:
             f"{path} cannot be read: {error.strerror or error}", "Check the name of the file."
         ) from None
     except (Exception, SystemExit) as error:
-        raise InvalidParameter(
-            f"{path} cannot be loaded: {why(error)}", "Correct the file."
-        ) from None
+        raise not_loaded(path, error) from None
     if not callable(made):
         raise InvalidParameter(f"{path} has no function {name}", "Check its name.")
     digest = sha256(name.encode() + b"\0" + content).hexdigest()
