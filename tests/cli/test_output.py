@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.cli.output import complain, print_json, print_table, safe, say
+from posthouse.cli.output import complain, partly, print_json, print_table, safe, say
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,21 @@ def test_long_texts_are_broken_before_numbers(
     monkeypatch.setenv("NO_COLOR", "1")
     print_table("", ("queue", "messages", "label"), [("orders", "1,234,567", "new orders " * 9)])
     assert "orders  1,234,567  new orders" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError(), "Sent 2 messages before this error:\n"),
+        (KeyboardInterrupt(), "Sent 2 messages before Ctrl-C.\n"),
+        (BrokenPipeError(), "Sent 2 messages before the output was closed.\n"),
+    ],
+)
+def test_what_was_done_before_an_early_end_is_told(
+    error: BaseException, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is printed of output that was closed: no error would follow a colon."""
+    for done, shown in (("Sent 2 messages", told), ("", "")):
+        with pytest.raises(type(error)), partly(lambda done=done: done):  # type: ignore[misc]
+            raise error
+        assert capsys.readouterr().err == shown

@@ -88,7 +88,11 @@ def partly(done: Callable[[], str]) -> Iterator[None]:
         yield
     except BaseException as error:
         if text := done():
-            end = "Ctrl-C." if isinstance(error, KeyboardInterrupt) else "this error:"
+            end = "this error:"
+            if isinstance(error, KeyboardInterrupt):
+                end = "Ctrl-C."
+            elif isinstance(error, BrokenPipeError):  # as `head` does; no error is printed of it
+                end = "the output was closed."
             complain(f"{text} before {end}")
         raise
 
