@@ -162,8 +162,10 @@ def test_a_folder_of_something_else_is_left_alone(
         run(file, tmp_path, spark=spark, options=access)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "seen").write_text("a file")
-    with pytest.raises(InvalidParameter, match="is a file"):
+    with pytest.raises(InvalidParameter, match="other/seen is a file"):
         run(file, tmp_path / "other", spark=spark, options=access)
+    with pytest.raises(InvalidParameter, match=r"flow\.py is a file, .*move .*flow\.py away"):
+        run(file, file, spark=spark, options=access)
 
 
 def test_what_a_stream_received_is_neither_replaced_nor_passed_over(

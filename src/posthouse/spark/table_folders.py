@@ -62,9 +62,10 @@ def _names(folder: Path) -> set[str]:
     except FileNotFoundError:
         return set()
     except NotADirectoryError:
+        file = next(path for path in (folder, *folder.parents) if path.exists())
         raise InvalidParameter(
-            f"{folder} is a file, and the table needs a folder of that name",
-            ELSEWHERE.format(folder),
+            f"{file} is a file, and the table needs a folder of that name",
+            ELSEWHERE.format(file),
         ) from None
 
 
