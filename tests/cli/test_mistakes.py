@@ -355,6 +355,8 @@ def test_rights_of_a_token_are_listed(ph: Posthouse) -> None:
 
 def test_the_status_of_a_job_queue_may_be_open(ph: Posthouse) -> None:
     assert "There are open, " in ph("job", "queue", "set", "REPORTS", "--status", "closed").err
+    said = ph("job", "queue", "set", "REPORTS", "--status", "open,no_service")
+    assert (said.code, "give open alone" in said.err) == (2, True), "it was not opened"
 
 
 def test_moves_that_cannot_be_name_what_can(ph: Posthouse) -> None:

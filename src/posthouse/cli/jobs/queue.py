@@ -244,7 +244,10 @@ def set_queue(
 
 
 def _statuses(text: str) -> list[str]:
-    return [one for one in words(text, ("open", *STATUSES), "status") if one != "open"]
+    found = words(text, ("open", *STATUSES), "status")
+    if "open" in found and set(found) != {"open"}:
+        raise typer.BadParameter("a queue that is open has no other status: give open alone")
+    return [one for one in found if one != "open"]
 
 
 # -- who may
