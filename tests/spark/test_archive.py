@@ -268,6 +268,24 @@ def test_the_checkpoint_of_another_lake_is_refused(
     assert archived(name, checkpoint=checkpoint).messages == 2, "its own lake goes on"
 
 
+def test_a_checkpoint_that_lost_its_metadata_is_told(
+    archived: Archiving, queue: Callable[..., str], office: SparkOffice, tmp_path: Path
+) -> None:
+    """Spark syncs nothing: a power failure leaves the file empty. It has the name of the stream."""
+    name, checkpoint = queue(), tmp_path / "progress"
+    office.send(name, numbered(3))
+    assert archived(name, checkpoint=checkpoint).messages == 3
+    office.send(name, numbered(2))
+    (checkpoint / "metadata").write_bytes(b"")
+    with pytest.raises(InvalidParameter, match=r"metadata is missing.*Move .*progress away"):
+        archived(name, checkpoint=checkpoint)
+    (checkpoint / "metadata").unlink()
+    with pytest.raises(InvalidParameter, match=r"metadata is missing.*Move .*progress away"):
+        archived(name, checkpoint=checkpoint)
+    checkpoint.rename(tmp_path / "away")
+    assert archived(name, checkpoint=checkpoint).messages == 2
+
+
 def test_a_new_queue_manager_of_an_old_name_is_refused(
     archived: Archiving, queue: Callable[..., str], folder: Path
 ) -> None:

@@ -360,7 +360,17 @@ def _check_checkpoint(lake: LakeFiles, naming: Naming, folder: Path) -> None:
     Spark commits a batch after the lake has it, so the lake has all that are committed.
     """
     last = last_committed(folder)
-    if last >= 0 and not lake.state().has(naming.stream(), last):
+    if last < 0:
+        return
+    try:
+        stream = naming.stream()
+    except (FileNotFoundError, ValueError):
+        raise InvalidParameter(
+            f"the checkpoint {folder} has batches, and its file metadata is missing, empty or cut "
+            "short, as a power failure leaves it",
+            f"Move {folder} away and start again: the archive goes on after what the lake has.",
+        ) from None
+    if not lake.state().has(stream, last):
         raise InvalidParameter(
             f"the checkpoint {folder} has batches that {lake.place} does not have: it belongs to "
             "another lake, or this lake was made again or put back",
