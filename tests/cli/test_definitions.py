@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,16 @@ def test_an_export_is_as_private_as_the_file_that_it_replaces(
         assert ph(*words, file).code == 0
         assert file.stat().st_size > 0
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_export_writes_a_file_whose_folder_takes_no_other(
+    ph: Posthouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a file of the user's in a folder of root's; root itself may write to any."""
+    file = tmp_path / "definitions.json"
+    file.touch()
+    before = file.stat().st_ino
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert ph("definitions", "export", "--output", file).code == 0
+    assert file.stat().st_size > 0
+    assert file.stat().st_ino == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,13 +60,14 @@ def json_error(error: Mapping[str, Any]) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when it is whole: an earlier one stays where that fails.
 
-    The new one has the permissions of the earlier one.
+    The new one has the permissions of the earlier one. Devices, pipes, and files whose folder takes
+    no other are written in place; a folder is refused.
     """
-    if path.exists() and not path.is_file():  # a device, a pipe, or a folder, which is refused
+    real = path.resolve()
+    if path.exists() and not (path.is_file() and os.access(real.parent, os.W_OK)):
         with path.open("wb") as out:
             yield out
         return
-    real = path.resolve()
     partial = real.with_name(f"{real.name}.partial")
     try:
         with partial.open("wb") as out:
