@@ -19,6 +19,7 @@ from tools.source_tree import (
     SourceTree,
     called,
     knot_of,
+    names_in,
     uses_the_engine,
 )
 
@@ -319,6 +320,27 @@ def test_one_of_two_functions_for_one_and_for_many_calls_the_other() -> None:
     """Or both are in the list, which says why: a rule is written once."""
     listed = [name for names in TWINS.values() for name in names]
     assert tree().twins_apart(TWIN_PACKAGES) == sorted(listed)
+
+
+# What there is no room for, and what has come too late: each is worked out by one function.
+WORKED_OUT = {
+    "the quota of a queue": ({"bytes", "limit"}, "engine/queues/queue.py"),
+    "a time to reach a queue": ({"sent_time", "utc"}, "engine/messages/admission.py"),
+}
+
+
+@pytest.mark.parametrize("reason", WORKED_OUT)
+def test_a_reason_to_refuse_is_worked_out_in_one_place(reason: str) -> None:
+    names, place = WORKED_OUT[reason]
+    found = {
+        module.name
+        for module in modules()
+        if module.package == "engine"
+        for node in module.nodes
+        if isinstance(node, ast.Compare | ast.BinOp) and names <= names_in(node)
+        if not any(isinstance(part, ast.Call) for part in ast.walk(node))
+    }
+    assert found == {place}
 
 
 # Modules whose names begin alike, where a folder of their own would say less.

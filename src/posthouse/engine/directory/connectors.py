@@ -261,7 +261,7 @@ class Connectors:
             return True
         target = self.queue_for(machine, transactional=transactional)
         assert target is not None
-        if target.state.bytes + target.reserved + row.size > target.limit:
+        if not target.has_room_for(row.size):
             self._full.add(queue.number)
             if self._full_until_ms is None:
                 self._full_until_ms = core.now_ms + LOOK_AGAIN_MS

@@ -19,6 +19,7 @@ from posthouse.model.errors import (
 from posthouse.model.message import INFINITE
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.packet import Packet, is_encrypted
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 PRIVACY_OPTIONAL = 1
 _PRIVACY_NONE, _PRIVACY_BODY = 0, 2
@@ -94,15 +95,23 @@ class Admission:
             used = core.state.bytes + core.reserved + before
             if used + size > limit << 10:
                 raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
-        if queue.state.bytes + queue.reserved + before_here + size > queue.limit:
+        if not queue.has_room_for(before_here + size):
             raise QueueQuotaExceeded(
                 f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
             )
 
     def _is_late(self, batch: Batch) -> bool:
         """Of messages from elsewhere: those of this machine are sent now."""
-        reach = batch.head.time_to_reach_queue
-        return reach != INFINITE and batch.sent_time + reach < self.core.utc
+        return late_by(batch.head, batch.sent_time, self.core.utc) > 0
+
+
+def late_by(seen: PacketSummary, sent_time: int, utc: int) -> int:
+    """For how many seconds its time to reach the queue is over; 0 or less: it is not.
+
+    (state-machines 4.1 c)
+    """
+    reach = seen.time_to_reach_queue
+    return 0 if reach == INFINITE else utc - sent_time - reach
 
 
 def _not_as_sent(in_transaction: bool) -> TransactionUsage:

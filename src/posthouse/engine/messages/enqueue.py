@@ -343,7 +343,7 @@ class Sending:
     def copy(self, queue: Queue, original: Row, packet: bytes, change: Change | None) -> None:
         """Puts a copy of a message into a journal; over its quota the copy is dropped."""
         core = self.core
-        if queue.state.bytes + len(packet) > queue.limit:
+        if not queue.has_room_for(len(packet)):
             core.event("journal_full", queue=queue.name)
             core.refusals["journal_copy_dropped"] += 1
             return

@@ -143,7 +143,7 @@ class Moving:
             raise UnsupportedOperation(
                 "the message is already in that queue", "Name another queue to move it to."
             )
-        if target.state.bytes + target.reserved + before + row.size > target.limit:
+        if not target.has_room_for(before + row.size):
             raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:
             return

@@ -397,7 +397,7 @@ class MessageOutcomes:
     ) -> bool:
         """Moves the message into a journal or dead-letter queue, unless that is full."""
         core = self.core
-        if target.state.bytes + target.reserved + row.size > target.limit:
+        if not target.has_room_for(row.size):
             core.event("journal_full", queue=target.name, message_class=message_class)
             core.refusals["journal_copy_dropped"] += 1
             return False

@@ -242,6 +242,10 @@ class Queue:
         quota = min(self.definition.quota_kib, self.ceiling_kib)
         self.limit = (1 << 63) if quota == UNLIMITED else quota << 10
 
+    def has_room_for(self, size: int) -> bool:
+        """Whether its quota leaves that number of bytes; uncommitted sends count (O12)."""
+        return self.state.bytes + self.reserved + size <= self.limit
+
     @property
     def root(self) -> Queue:
         """The queue itself, or the one it is a subqueue of: the family moves stay in."""

@@ -20,7 +20,6 @@ from posthouse.engine.transfer.sequence_values import (
     Standing,
 )
 from posthouse.model.errors import QueueError
-from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest, content_digests
@@ -271,17 +270,6 @@ class ArrivalRun:
     def places(self) -> dict[int, bytes]:
         """What was accepted at which number of their sequence."""
         return dict(zip(self.numbers, self.digests(), strict=True))
-
-
-def is_late(seen: PacketSummary, utc: int) -> bool:
-    """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
-    return late_by(seen, utc) > 0
-
-
-def late_by(seen: PacketSummary, utc: int) -> int:
-    """For how many seconds its time to reach the queue is over; 0 or less: it is not."""
-    reach = seen.time_to_reach_queue
-    return 0 if reach == INFINITE else utc - seen.sent_time - reach
 
 
 def out_of_range(seen: PacketSummary) -> str:

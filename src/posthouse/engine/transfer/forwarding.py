@@ -13,16 +13,10 @@ from posthouse.engine.ledger.parts import Accepting, PacketReads, TraceReports
 from posthouse.engine.ledger.records import FLAG_REMOTE
 from posthouse.engine.ledger.rows import POSITIVE_JOURNAL, restamped
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
-from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.admission import Admission, late_by
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.arrivals import (
-    Arriving,
-    ReceivedBatch,
-    Refusal,
-    is_late,
-    late_by,
-)
+from posthouse.engine.transfer.arrivals import Arriving, ReceivedBatch, Refusal
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
@@ -80,8 +74,8 @@ class Forwarding:
         What cannot be stored stays with its sender (decision 81).
         """
         core, seen = self.core, arrival.seen
-        if is_late(seen, core.utc):
-            self._clocks.late(batch.peer.address, late_by(seen, core.utc))
+        if (late_s := late_by(seen, seen.sent_time, core.utc)) > 0:
+            self._clocks.late(batch.peer.address, late_s)
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if not core.settings.queue_manager.routing_server:
             raise Refusal(NACK_BAD_DEST_QUEUE)

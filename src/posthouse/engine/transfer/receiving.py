@@ -27,7 +27,7 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.rows import DELIVERY, flags_of, row_of, wants_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
-from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.admission import Admission, late_by
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
@@ -38,8 +38,6 @@ from posthouse.engine.transfer.arrivals import (
     ReceivedBatch,
     Refusal,
     SequencePlace,
-    is_late,
-    late_by,
     out_of_range,
     refused_of,
     source_of,
@@ -347,8 +345,8 @@ class Receiving:
             return
         if place is None and seen.transaction_at and self._was_accepted(batch, arrival):
             return
-        if is_late(seen, core.utc):
-            self.clocks.late(batch.peer.address, late_by(seen, core.utc))
+        if (late_s := late_by(seen, seen.sent_time, core.utc)) > 0:
+            self.clocks.late(batch.peer.address, late_s)
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
             self.destinations.note_foreign_name(batch.peer.address, name)
