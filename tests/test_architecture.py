@@ -18,8 +18,10 @@ from tools.source_tree import (
     Module,
     SourceTree,
     called,
+    chain_of,
     knot_of,
     names_in,
+    past_the_manager,
     uses_the_engine,
 )
 
@@ -516,6 +518,27 @@ def test_only_facades_of_the_engine_are_called() -> None:
     assert [line for module in inside for line in tree().reaches(module)] == []
 
 
+# What depends on the machine, set between the making of a queue manager and its start.
+SET_BEFORE_THE_START = {
+    "runtime/home.py: manager.certificates.key_file",
+    "runtime/home.py: manager.jobs.utc_offset_s",
+}
+
+
+def test_only_the_engine_changes_what_it_has() -> None:
+    """Protocols report by a call; they do not write into a queue that a facade gave them."""
+    changed = {
+        f"{module.name}: {'.'.join(chain)}"
+        for module in modules()
+        if uses_the_engine(module)
+        for node in module.nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for chain in [chain_of(node)]
+        if past_the_manager(chain) or {"outgoing", "definition"} & {*chain[1:-1]}
+    }
+    assert changed <= SET_BEFORE_THE_START, changed - SET_BEFORE_THE_START
+
+
 def test_others_import_facades_and_values_of_the_engine() -> None:
     """Also for types alone: a module that has the ledger in hand is for the engine."""
     outside = [module for module in modules() if module.package != "engine"]
@@ -579,6 +602,8 @@ BAD = [
     ),
     ("engine/a.py", "x = int.from_bytes(packet[4:8])", test_only_wire_has_the_places_of_a_packet),
     ("engine/a.py", "x = one.packet[PLACE]", test_only_wire_has_the_places_of_a_packet),
+    ("protocols/a.py", "queue.outgoing.next_hops = ()", test_only_the_engine_changes_what_it_has),
+    ("runtime/a.py", "self.manager.jobs.utc = f", test_only_the_engine_changes_what_it_has),
     ("protocols/a.py", "import struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("cli/a.py", "from struct import Struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("store/a.py", "class A: ...\ndef f():\n    class A: ...", test_a_class_name_is_used_once),

@@ -60,20 +60,14 @@ class Reports:
     def next_hops(self, numbers: Iterable[int], hops: Iterable[object]) -> None:
         """NextHops as administrators see them."""
         shown = tuple(dict.fromkeys(map(str, hops)))
-
-        def show(manager: QueueManager, queue: Queue) -> None:
-            assert queue.outgoing is not None
-            queue.outgoing.next_hops = shown
-
-        self.tell(numbers, show)
+        self.tell(numbers, lambda manager, queue: manager.transfer.set_next_hops(queue, shown))
 
     def retry(self, numbers: Iterable[int], in_ms: int | None, last_error: str) -> None:
         """When it goes on, and what went wrong; None: nothing has."""
         in_s = None if in_ms is None else -(-in_ms // 1000)
 
         def plan(manager: QueueManager, queue: Queue) -> None:
-            assert queue.outgoing is not None
-            queue.outgoing.retry_time = 0 if in_s is None else manager.machine.utc + in_s
-            queue.outgoing.last_error = last_error
+            retry_time = 0 if in_s is None else manager.machine.utc + in_s
+            manager.transfer.connection_planned(queue, retry_time, last_error)
 
         self.tell(numbers, plan)

@@ -175,6 +175,14 @@ class TransferFacade:
         """One more line of the connection history."""
         self.outgoing.connection_attempted(queue, attempt)
 
+    def connection_planned(self, queue: Queue, retry_time: int, last_error: str) -> None:
+        """UTC seconds of the next attempt to connect, 0 for none, and why the last one failed."""
+        self.outgoing.connection_planned(queue, retry_time, last_error)
+
+    def set_next_hops(self, queue: Queue, next_hops: tuple[str, ...]) -> None:
+        """Where the messages of an outgoing queue go next, as administrators see it."""
+        self.outgoing.set_next_hops(queue, next_hops)
+
     def rests_because(self, queue: Queue) -> str:
         """Why messages on their way through this machine do not go on; empty: they do."""
         return self.receiving.forwarding.resting.reason_of(queue)

@@ -285,6 +285,15 @@ class Transfer(IncomingSequences):
         """Adds an entry to ConnectionHistory; the oldest goes when there are too many."""
         self._outgoing_of(queue).connection_history.append(attempt)
 
+    def connection_planned(self, queue: Queue, retry_time: int, last_error: str) -> None:
+        """When a protocol connects again, and why it could not."""
+        outgoing = self._outgoing_of(queue)
+        outgoing.retry_time, outgoing.last_error = retry_time, last_error
+
+    def set_next_hops(self, queue: Queue, next_hops: tuple[str, ...]) -> None:
+        """NextHops of an outgoing queue."""
+        self._outgoing_of(queue).next_hops = next_hops
+
     def take_offline(self) -> None:
         """Take Offline (3.1.4.12): local queues stay usable."""
         self.connection_active = False
