@@ -10,11 +10,19 @@ import pytest
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.admission import Admission
 from posthouse.model.errors import QueueQuotaExceeded
+from posthouse.model.message import Message
+from posthouse.protocols.handlers.dry_runs import Trial
+from posthouse.protocols.handlers.message_json import copy_of
 from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.arrivals import PEER, PeerRig
+from tests.engine.pulling import Source, offer
+from tests.engine.rig import RECEIVE
 from tests.engine.sends import packet_of, transactional_packet
 from tests.engine.staging import append, begin, full, joined, key_of, run_of
-from tests.engine.web import WebRig
+from tests.engine.web import WebRig, arrival_of
+from tests.support.routing_rig import RoutingRig
+
+GROUP = "234.1.1.1:8001"
 
 
 def packets(count: int, make: Callable[..., bytes] = packet_of, **attributes: Any) -> list[bytes]:
@@ -87,6 +95,54 @@ def test_a_portion_of_a_stage_is_refused(count: int, no_more: Any) -> None:
         append(rig, upload, [("orders", [b"x"] * count)])
     assert no_more == [count]
     assert (upload.messages, rig.bodies("orders")) == (0, [])
+
+
+def test_messages_of_a_pull_are_refused(no_more: Any) -> None:
+    rig = PeerRig()
+    outcome = Source(rig).take(offer(1, 2))
+    assert (outcome.taken, outcome.left) == (0, 2)  # for want of room it stops at the first
+    assert "newest" in str(outcome.stopped)
+    assert rig.bodies("orders") == []
+
+
+def test_multicast_messages_are_refused(no_more: Any) -> None:
+    rig = WebRig()
+    rig.create("east", multicast_address=GROUP)
+    arrival = arrival_of(rig.message(f"MSMQ:MULTICAST={GROUP}"), b"x")
+    rig.run(lambda m: m.transfer.receive_multicast(GROUP, [arrival]))
+    assert no_more
+    assert rig.bodies("east") == []
+
+
+def test_a_message_on_its_way_through_is_refused(no_more: Any) -> None:
+    rig = RoutingRig()
+    rig.take(rig.through())
+    assert no_more
+    assert rig.passed_on() == []
+
+
+@pytest.mark.parametrize("source", ["failed", r".\system$;deadletter"])
+def test_a_message_that_goes_back_is_refused(source: str, request: pytest.FixtureRequest) -> None:
+    """As the message that it is, and as a copy of a dead letter."""
+    rig = PeerRig()
+    rig.create("failed")
+    rig.send("failed", b"x", negative_journaling_requested=True)
+    if source != "failed":
+        rig.run(lambda m: m.queues.purge_queue(rig.open("failed", RECEIVE)))
+    opened, to = rig.open(source, RECEIVE), rig.open("orders")
+    ((place, number),) = opened.target().state.order.forward()
+    copy = copy_of(rig.run(lambda m: m.messages.packet(number)))
+    request.getfixturevalue("no_more")
+    with rig.refused(QueueQuotaExceeded.code, "newest"):
+        rig.run(lambda m: m.returning.send_back(opened, place.lookup_id, to, copy))
+    assert rig.bodies("orders") == []
+
+
+def test_a_dry_run_is_refused(no_more: Any) -> None:
+    rig = PeerRig()
+    dry_run = Trial()
+    with rig.refused(QueueQuotaExceeded.code, "newest"):
+        rig.run(lambda m: dry_run.send(m, r".\private$\orders", rig.admin, Message(body=b"x")))
 
 
 @pytest.fixture
