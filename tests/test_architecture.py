@@ -608,6 +608,8 @@ BAD = [
     ("cli/a.py", "from struct import Struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("store/a.py", "class A: ...\ndef f():\n    class A: ...", test_a_class_name_is_used_once),
     ("engine/a.py", "x = row[11] & 1", test_rows_and_summaries_are_read_by_name),
+    ("engine/a.py", "x = rows[at][11]", test_rows_and_summaries_are_read_by_name),
+    ("protocols/a.py", "x = message[1]", test_rows_and_summaries_are_read_by_name),
     ("wire/a.py", "x = seen[4:6]", test_rows_and_summaries_are_read_by_name),
     ("wire/a.py", "import posthouse.engine", test_imports_point_down),
     ("engine/a.py", "def f():\n    from posthouse.store import base", test_imports_point_down),

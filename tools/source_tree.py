@@ -54,6 +54,7 @@ PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
 PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
 LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
 ROWS = {"row", "look", "seen"}  # what rows and summaries are called
+SENT = {"message"}  # what a message on its way out is called; in `wire` that is bytes
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MANY = re.compile(r"_(run|all|many|plain)$")
@@ -261,11 +262,10 @@ class SourceTree:
         return [
             f"{module.name}:{node.lineno} {ast.unparse(node)}"
             for module in self.modules
-            if module.package in ("engine", "protocols", "store", "wire")
+            if module.package in ("engine", "protocols", "runtime", "sim", "store", "wire")
             for node in module.nodes
             if isinstance(node, ast.Subscript)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in ROWS
+            and is_a_row(node.value, ROWS if module.package == "wire" else ROWS | SENT)
             and any(isinstance(part, ast.Constant) for part in ends_of(node.slice))
         ]
 
@@ -486,6 +486,13 @@ def cuts_a_packet(node: ast.AST) -> bool:
         and chain_of(node.value)[-1:] == ("packet",)
         and not isinstance(node.slice, ast.Call)  # of a function of `wire`
     )
+
+
+def is_a_row(node: ast.expr, names: set[str]) -> bool:
+    """Whether it is one of these, or one of several: `row`, `rows[at]`."""
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+        return isinstance(node.value, ast.Name) and node.value.id.removesuffix("s") in names
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def ends_of(index: ast.expr) -> list[ast.expr | None]:

@@ -132,8 +132,8 @@ class SentCounts(Generic[Owner]):
 
     def note(self, owner: Owner, sent: list[Outbound]) -> None:
         """These go out now, in this order."""
-        numbers = [message[0] for message in sent]
-        marks = [message[2] for message in sent]
+        numbers = [message.number for message in sent]
+        marks = [message.recoverable for message in sent]
         recoverable = sum(marks)
         place, stored_place = self.total + 1, self.recoverable + 1
         self.total += len(sent)

@@ -67,7 +67,7 @@ class BinarySendingQueue(SendingQueue):
 
 
 def _any_transactional(messages: list[Outbound]) -> bool:
-    return True in [message[3] for message in messages]
+    return True in [message.transactional for message in messages]
 
 
 class TakenMessages(NamedTuple):
@@ -253,7 +253,7 @@ class SendingQueues:
                 levels.add(queue, left)
             if not messages:
                 continue
-            packets = [message[1] for message in messages]
+            packets = [message.packet for message in messages]
             taken.append(TakenMessages(queue, messages, packets))
             if left is not None and left >= lowest:
                 break  # there was no room for its next message, which nothing overtakes
