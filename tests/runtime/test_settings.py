@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import get_annotations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,6 +121,16 @@ def test_every_setting_is_read_by_something() -> None:
         if not is_section(kind) and key not in read
     ]
     assert idle == []
+
+
+def test_a_section_declares_no_setting_of_its_base_again() -> None:
+    again = [
+        f"[{name}] {key}"
+        for name, section in sections(Settings)
+        for base in section.__mro__[1:]
+        for key in sorted(get_annotations(section).keys() & get_annotations(base).keys())
+    ]
+    assert again == []
 
 
 def test_every_section_is_declared_outside_of_the_runtime_but_its_logs_and_traces() -> None:
