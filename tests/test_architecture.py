@@ -539,6 +539,20 @@ def test_only_the_engine_changes_what_it_has() -> None:
     assert changed <= SET_BEFORE_THE_START, changed - SET_BEFORE_THE_START
 
 
+def test_only_the_engine_walks_the_order_of_a_queue() -> None:
+    """Others ask the facade of messages; the simulations' own checks count what is there."""
+    walked = [
+        f"{module.name}:{node.lineno}: {'.'.join(chain)}"
+        for module in modules()
+        if uses_the_engine(module) and module.package not in ("sim", "store")
+        for node in module.nodes
+        if isinstance(node, ast.Attribute)
+        for chain in [chain_of(node)]
+        if chain[-2:] == ("state", "order")
+    ]
+    assert walked == []
+
+
 def test_others_import_facades_and_values_of_the_engine() -> None:
     """Also for types alone: a module that has the ledger in hand is for the engine."""
     outside = [module for module in modules() if module.package != "engine"]
@@ -603,6 +617,11 @@ BAD = [
     ("engine/a.py", "x = int.from_bytes(packet[4:8])", test_only_wire_has_the_places_of_a_packet),
     ("engine/a.py", "x = one.packet[PLACE]", test_only_wire_has_the_places_of_a_packet),
     ("protocols/a.py", "queue.outgoing.next_hops = ()", test_only_the_engine_changes_what_it_has),
+    (
+        "protocols/a.py",
+        "x = queue.state.order.used",
+        test_only_the_engine_walks_the_order_of_a_queue,
+    ),
     ("runtime/a.py", "self.manager.jobs.utc = f", test_only_the_engine_changes_what_it_has),
     ("protocols/a.py", "import struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("cli/a.py", "from struct import Struct", test_structures_of_bytes_are_where_bytes_are_read),

@@ -474,6 +474,20 @@ class Order:
         firsts = [self.lane(priority).first() for priority in self.used]
         return min([first[0] for first in firsts if first is not None], default=0)
 
+    def last_id(self) -> int:
+        """The largest identifier of a message that is there, 0 when there is none."""
+        lasts = [next(self.lane(priority).before(FOREVER), None) for priority in self.used]
+        return max([last[0] for last in lasts if last is not None], default=0)
+
+    def highest(self) -> int | None:
+        """The highest priority of a message that is there."""
+        used = reversed(self.used)
+        return next((priority for priority in used if self.lane(priority).count), None)
+
+    def after(self, lookup_id: int) -> Iterator[tuple[int, int]]:
+        """Identifiers and numbers of the messages that follow, in order of identifiers alone."""
+        return merge(*[self.lane(priority).after(lookup_id) for priority in self.used])
+
     def some_after(self, lookup_id: int, count: int) -> list[tuple[int, int]]:
         """Identifiers and numbers of the next messages in order of identifiers alone."""
         lanes = [self.lane(priority) for priority in self.used]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from posthouse.engine.ledger.effects import Read, Unreadable
@@ -113,6 +113,22 @@ class MessagesFacade:
     def packet_read(self, number: int) -> bytes:
         """A packet that this turn has brought; empty: it has not."""
         return self.core.effects.packet(number) or b""
+
+    def in_order(self, queue: Queue, place: QueuePosition) -> Iterator[tuple[QueuePosition, int]]:
+        """The messages of a queue after a place, with their numbers, as they are received."""
+        return queue.state.order.forward(place)
+
+    def after(self, queue: Queue, lookup_id: int) -> Iterator[tuple[int, int]]:
+        """Lookup identifiers and numbers of the messages that came after one, as they came."""
+        return queue.state.order.after(lookup_id)
+
+    def first_and_last(self, queue: Queue) -> tuple[int, int]:
+        """The smallest and the largest lookup identifier in a queue; 0 and 0: it is empty."""
+        return queue.state.order.first_id(), queue.state.order.last_id()
+
+    def highest_priority(self, queue: Queue) -> int | None:
+        """The highest priority of a message in a queue; None: it is empty."""
+        return queue.state.order.highest()
 
     def find_row(self, number: int) -> Row | None:
         """What is kept of a message; None: it has ended."""

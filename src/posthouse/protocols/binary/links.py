@@ -126,8 +126,8 @@ class BinaryLinks:
 
     def _has_new(self, queue: Queue, link: BinaryLink) -> bool:
         """Whether messages came while all others only wait for answers."""
-        mark, order = link.rests_since, queue.state.order
-        return mark is not None and any(order.lane(p).some_after(mark, 1)[0] for p in order.used)
+        mark, messages = link.rests_since, self.desk.manager.messages
+        return mark is not None and any(True for _ in messages.after(queue, mark))
 
     def session_of(self, number: int) -> BinarySession | None:
         """The session that has the messages of an outgoing queue, open or not."""

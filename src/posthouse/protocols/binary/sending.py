@@ -267,10 +267,8 @@ class SendingQueues:
         for number, queue in self._told.items():
             if (found := find(number)) is None:
                 continue
-            order = found.state.order
-            used = [priority for priority in order.used if order.lane(priority).count]
-            if used:
-                self._levels.raise_to(queue, found.definition.base_priority + used[-1])
+            if (highest := manager.messages.highest_priority(found)) is not None:
+                self._levels.raise_to(queue, found.definition.base_priority + highest)
         self._told.clear()
 
     def _is_begun(self, queue: BinarySendingQueue, manager: QueueManager) -> bool:

@@ -18,7 +18,6 @@ from posthouse.api.ranges import (
     SplitJson,
 )
 from posthouse.api.types import Nothing
-from posthouse.engine.ledger.order import FOREVER
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import InvalidParameter, MessageAlreadyReceived
@@ -161,17 +160,14 @@ class _Plan:
         return plan, known
 
     def _bounds(self, manager: QueueManager, queue: Queue) -> Planned:
-        order, (after, known) = queue.state.order, goes_on(manager, queue, self._asked)
+        after, known = goes_on(manager, queue, self._asked)
         self._name_of = manager.machine.incarnation_of
-        lanes = [order.lane(priority) for priority in order.used]
-        firsts = [first[0] for first in (lane.first() for lane in lanes) if first]
-        lasts = [last[0] for last in (next(lane.before(FOREVER), None) for lane in lanes) if last]
+        earliest, self._highest = manager.messages.first_and_last(queue)
         self._all = queue.state.count, queue.state.bytes
-        self._highest = max(lasts, default=0)
         latest = max(_latest(manager, queue, self._asked, after, self._highest), after)
         plan = PlanQueueJson(
             queue=queue.name,
-            earliest=min(firsts, default=0),
+            earliest=earliest,
             latest=latest,
             after=after,
             end=latest,

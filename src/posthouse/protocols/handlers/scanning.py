@@ -164,7 +164,7 @@ class Scan:
         """The next messages, where that ends, and whether it is the end of the queue."""
         messages, chosen, size, last = manager.messages, list[Chosen](), 0, self.place
         self.passed = 0
-        for looked, (place, number) in enumerate(queue.state.order.forward(self.place)):
+        for looked, (place, number) in enumerate(messages.in_order(queue, self.place)):
             row = messages.row(number)
             if len(chosen) >= count or looked >= STEP_ROWS or (chosen and size >= STEP_BYTES):
                 return chosen, last, False

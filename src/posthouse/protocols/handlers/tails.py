@@ -6,7 +6,6 @@ each step, so that a tail ends with them; between two requests nothing is kept.
 
 from __future__ import annotations
 
-from heapq import merge
 from itertools import islice
 from typing import Final
 
@@ -98,10 +97,8 @@ class _Tail:
         with opened(manager, self._params.queue, QueueAccessType.PEEK, self._context) as descriptor:
             queue = descriptor.target()
             self._name, self._code_page = queue.name, queue.code_page
-            order = queue.state.order
-            lanes = [order.lane(priority).after(self._after) for priority in order.used]
             chosen, size = list[int](), 0
-            for lookup_id, number in islice(merge(*lanes), ROWS_MAX):
+            for lookup_id, number in islice(messages.after(queue, self._after), ROWS_MAX):
                 if len(chosen) >= self._params.limit or (chosen and size >= STEP_BYTES):
                     break
                 self._last = lookup_id
