@@ -14,6 +14,7 @@ from tests.support.source import source_tree
 from tools import reach_names
 from tools.counts import imports_of_tests
 from tools.source_tree import (
+    FACADES,
     TWIN_PACKAGES,
     Module,
     SourceTree,
@@ -511,6 +512,12 @@ def test_no_test_sleeps() -> None:
 
 
 OWN_PLACES = {"engine/ledger/rows.py"}  # of a row, whose layout is the engine's
+
+
+def test_the_queue_manager_has_an_attribute_for_each_part_and_no_other() -> None:
+    """But the ledger, for those modules of the engine that get the manager as a whole."""
+    public = {name for name in tree().parts_of_the_manager if name[0] != "_"}
+    assert public == FACADES.keys() | {"ledger"}
 
 
 def test_only_facades_of_the_engine_are_called() -> None:
