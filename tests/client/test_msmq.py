@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -118,6 +118,35 @@ def test_large_messages_are_in_memory_a_few_at_a_time(
         tracemalloc.stop()
     assert [message.body for message in there.browse()] == [*map(sized, sizes)]
     assert peak < sum(sizes)
+
+
+def test_after_ctrl_c_in_a_write_the_rest_is_not_taken_from_the_next_message(
+    remote: posthouse.RemoteQueueManager, near: posthouse.QueueManagerClient, path: str
+) -> None:
+    there, queue = near.create_queue(path), remote.queue(path)
+    queue.send(b"opens the session")
+    sender: Any = remote._sender
+    sender._socket = InterruptedWrite(sender._socket)
+    with pytest.raises(KeyboardInterrupt):
+        queue.send(sized(100_000))
+    queue.send(b"x" * 200_000, recoverable=True)
+    bodies = [message.body for message in there.browse()]
+    assert bodies == [b"opens the session", b"x" * 200_000]
+
+
+class InterruptedWrite:
+    """A socket whose next write Ctrl-C cuts off."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def sendall(self, data: bytes) -> NoReturn:
+        self._connection.sendall(data[: len(data) // 2])
+        self.sendall = self._connection.sendall  # type: ignore[method-assign,assignment]
+        raise KeyboardInterrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 def sized(size: int) -> bytes:

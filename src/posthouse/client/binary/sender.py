@@ -68,6 +68,9 @@ class BinarySender:
             self._waiting.extend(outbound)
             try:
                 self._finish()
+            except BaseException:  # Ctrl-C: half a packet may be written, the next would end it
+                self._disconnect()
+                raise
             finally:
                 self._waiting.clear()
                 self._unacknowledged.clear()
