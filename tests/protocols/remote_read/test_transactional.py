@@ -22,6 +22,7 @@ from posthouse.security.peer_calls import Reply, Verb
 from tests.protocols.remote_read.rig import (
     ACK,
     CANCELLED,
+    INSUFFICIENT_RESOURCES,
     INVALID_HANDLE,
     INVALID_PARAMETER,
     IO_TIMEOUT,
@@ -120,6 +121,19 @@ def test_a_client_whose_group_was_full_is_still_run_down(rig):
     assert rig.enlist(reader).result == OK
     reader.lose()
     assert rig.remote.figures.clients == len(rig.manager.transactions.collection.open) == 0
+
+
+def test_one_user_holds_no_more_than_half_of_all_transactions():
+    rig = TransactionRig(transactions_max=4)
+    reader = rig.reader()
+    uows = [bytes([number]) * 16 for number in (1, 2, 3)]
+    results = [rig.enlist(reader, uow).result for uow in uows]
+    assert results == [OK, OK, INSUFFICIENT_RESOURCES]
+    other = Reader(rig, rig.user("other"))
+    assert rig.enlist(other, uows[2]).result == OK
+    rig.finish(commit=False, identifier=uows[0])
+    rig.finish(commit=False, identifier=uows[2])
+    assert rig.enlist(reader, b"4" * 16).result == OK
 
 
 def test_an_enlistment_that_takes_too_long_is_broken_off(rig):

@@ -104,13 +104,19 @@ def _source_address(manager: QueueManager, read: Read, packet: bytes) -> str:
 # -- transactions
 
 
-def enlist(manager: QueueManager, identifier: bytes, token: bytes, association: object) -> None:
+def enlist(
+    manager: QueueManager,
+    identifier: bytes,
+    token: bytes,
+    association: object,
+    account: bytes = b"",
+) -> None:
     """R_QMEnlistRemoteTransaction ([MS-MQRR] 3.1.4.12): a token of our own coordinators only.
 
     Choice: it is prepared only when every read in it was ended. One that was not may have been
     lost on its way, and its client would commit without it.
     """
-    transaction = manager.transactions.enlist(token, association, identifier)
+    transaction = manager.transactions.enlist(token, association, identifier, account)
     if transaction.unended is None:
         transaction.unended = set()
 

@@ -383,8 +383,10 @@ class _EnlistingCall:
 
     def decide(self, manager: QueueManager) -> None:
         """Decision 51: a token of our own coordinators only."""
-        group = self._call.association.group
-        enlist(manager, self._request.transaction_id, self._request.propagation_token, group)
+        call, request = self._call, self._request
+        account = caller_of(self._remote.logins, call).sid
+        identifier, token = request.transaction_id, request.propagation_token
+        enlist(manager, identifier, token, call.association.group, account)
 
     def answered(self, answer: Answer) -> None:
         """Answers once the enlistment is durable."""
