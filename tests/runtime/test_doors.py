@@ -117,6 +117,20 @@ def test_an_endpoint_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     assert serve(tmp_path, config, client) == Outcome(STOPPED)
 
 
+def test_refused_logins_at_stations_are_told_without_ncp(tmp_path: Path) -> None:
+    """A caller of the API may try the passwords of others."""
+
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        body = {"name": "SUPERVISOR", "password": "guessed"}
+        async with session.post("/api/v1/stations", json=body) as response:
+            assert response.status >= 400
+
+    assert serve(tmp_path, "[ncp]\nenabled = false\n", client) == Outcome(STOPPED)
+    home = tmp_path / "home"
+    assert "login_refused" in (home / "logs/posthouse.log").read_text()
+    assert "SUPERVISOR" in (home / "audit/audit-sign-ins.log").read_text()
+
+
 @pytest.mark.spec("MS-MQQB 3.1.1.3/12", "MS-MQQB 3.1.1.3/13")
 def test_what_is_configured_holds_after_every_start(tmp_path: Path) -> None:
     resend_ms = {"short": 1_000, "medium": 2_000, "long": 3_000, "final": 4_000}

@@ -58,7 +58,9 @@ def standard_doors(service: Service) -> list[DoorAddress]:
     section = service.settings.admin
     audit = _audit_log(service)
     node, reads = binary_node(service), remote_read_node(service, audit)
-    ncp = ncp_node(service, audit)
+    # Stations of the API log in with the passwords of NCP, also where there is no such endpoint.
+    service.desk.manager.bindery.report_refusals(_login_writer(service, audit, "ncp"))
+    ncp = ncp_node(service)
     srmp, pgm = srmp_node(service), pgm_node(service)
     for protocol in [each.protocol for each in (node, srmp, pgm) if each is not None]:
         _tell_active(service, protocol.active)
@@ -210,12 +212,11 @@ def remote_read_doors(service: Service, node: RemoteReadNode) -> list[DoorAddres
     return places
 
 
-def ncp_node(service: Service, audit: AuditTrail | None = None) -> NcpNode | None:
+def ncp_node(service: Service) -> NcpNode | None:
     """NetWare queue services."""
     section = service.settings.ncp
     if not section.enabled or service.settings.queue_manager.hardened:
         return None
-    service.desk.manager.bindery.report_refusals(_login_writer(service, audit, "ncp"))
     return NcpNode(
         service.desk,
         section,
