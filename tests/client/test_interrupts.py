@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import inspect
 import socket
@@ -10,15 +11,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import pytest
 
 import posthouse
 from posthouse.client.address import resolve
+from posthouse.client.consumer import Consuming
 from posthouse.client.core import UNANSWERED_MAX
 from posthouse.client.session_socket import SocketLink
 from tests.client.serving import Serving
@@ -201,6 +203,49 @@ def test_a_consumer_goes_on_after_ctrl_c_anywhere(
     thread.join(LIMIT_S)
     assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
     assert len(places) > 50
+
+
+def test_a_consumer_goes_on_after_ctrl_c_as_it_hands_out_what_is_at_hand(
+    server: Serving, path: str
+) -> None:
+    """Python looks for signals when a call returns; nothing is asked of the connection there."""
+    code = Consuming.at_hand.__code__
+    steps = list(dis.get_instructions(code))
+    places = [after.offset for one, after in pairwise(steps) if one.opname.startswith("CALL")]
+    assert places
+    bodies = [b"%d" % number for number in range(9)]
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path)
+        for place in places:
+            queue.send_many(bodies)
+            with queue.consume(timeout=0, batch=9) as consumer:
+                taken = [consumer.next() for _ in range(3)]
+                with interrupted_in(code, place), pytest.raises(KeyboardInterrupt):
+                    consumer.next()
+                taken += consumer
+            assert [message and message.body for message in taken] == bodies
+
+
+@contextmanager
+def interrupted_in(code: CodeType, place: int) -> Iterator[None]:
+    """Ctrl-C before that instruction of a function."""
+
+    def called(frame: FrameType, event: str, argument: object) -> Any:
+        frame.f_trace_opcodes = True
+        return at_opcode if frame.f_code is code else None
+
+    def at_opcode(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "opcode" and frame.f_lasti == place:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return at_opcode
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def test_ctrl_c_in_a_wait_keeps_the_connection(server: Serving, path: str) -> None:

@@ -73,12 +73,14 @@ class Consuming:
         ready = self._ready
         if len(ready) <= self._least or self._locked_in != self._core.generation or self._doubtful:
             return None
-        if not self._at_once:  # else nothing has to be ended
-            if self._clock() - self._ended_at > END_AFTER_S:
-                return None
-            if self._current is not None:
-                self._finished.append(self._current.lookup_id)
-        self._current = message = ready.popleft()
+        if not self._at_once and self._clock() - self._ended_at > END_AFTER_S:
+            return None
+        # No calls from here on: Ctrl-C comes as one returns, and would leave this half done.
+        message, before = ready[0], self._current
+        if before is not None and not self._at_once:  # else nothing has to be ended
+            self._finished += (before.lookup_id,)
+        del ready[0]
+        self._current = message
         return message
 
     @property
