@@ -8,7 +8,7 @@ import inspect
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count, pairwise
@@ -85,12 +85,26 @@ def ask_and_close(server: Serving, path: str, interrupted_at: list[int]) -> None
 def test_a_session_that_ctrl_c_cut_off_anywhere_closes(server: Serving, path: str) -> None:
     with posthouse.connect(server.home) as manager:
         manager.create_queue(path)
-    places: list[int] = []
-    thread = threading.Thread(target=ask_and_close, args=(server, path, places), daemon=True)
+    assert places_of(ask_and_close, server, path) > 20
+
+
+def places_of(work: Callable[..., None], *arguments: object) -> int:
+    """Runs that in a thread, whose end or mistake is waited for; how many places Ctrl-C came in."""
+    places, failures = list[int](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            work(*arguments, places)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(LIMIT_S)
     assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places) + 1}"
-    assert len(places) > 20
+    for failure in failures:
+        raise failure
+    return len(places)
 
 
 LARGE = b"x" * 200_000  # read into a buffer of its own
@@ -117,12 +131,7 @@ def receive_and_go_on(server: Serving, path: str, interrupted_at: list[int]) -> 
 def test_a_session_goes_on_after_ctrl_c_anywhere(server: Serving, path: str) -> None:
     with posthouse.connect(server.home) as manager:
         manager.create_queue(path)
-    places: list[int] = []
-    thread = threading.Thread(target=receive_and_go_on, args=(server, path, places), daemon=True)
-    thread.start()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
-    assert len(places) > 50
+    assert places_of(receive_and_go_on, server, path) > 50
 
 
 def send_and_go_on(server: Serving, path: str, interrupted_at: list[int]) -> None:
@@ -152,12 +161,7 @@ def send_and_go_on(server: Serving, path: str, interrupted_at: list[int]) -> Non
 def test_a_session_sends_on_after_ctrl_c_anywhere(server: Serving, path: str) -> None:
     with posthouse.connect(server.home) as manager:
         manager.create_queue(path)
-    places: list[int] = []
-    thread = threading.Thread(target=send_and_go_on, args=(server, path, places), daemon=True)
-    thread.start()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
-    assert len(places) > 20
+    assert places_of(send_and_go_on, server, path) > 20
 
 
 def consume_and_go_on(
@@ -195,14 +199,7 @@ def test_a_consumer_goes_on_after_ctrl_c_anywhere(
     """Nothing is lost, and what comes again is marked."""
     with posthouse.connect(server.home) as manager:
         manager.create_queue(path)
-    places: list[int] = []
-    thread = threading.Thread(
-        target=consume_and_go_on, args=(server, path, prefetch, places), daemon=True
-    )
-    thread.start()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
-    assert len(places) > 50
+    assert places_of(consume_and_go_on, server, path, prefetch) > 50
 
 
 def test_a_consumer_goes_on_after_ctrl_c_as_it_hands_out_what_is_at_hand(

@@ -256,13 +256,16 @@ class Consuming:
         """
         ends = self._ends
         while ends and (ends[0].done or len(ends) > count_max):
-            request = ends.popleft()
+            request = ends[0]  # it stays there until it was looked at: Ctrl-C may come before
             yield request
             error = request.error
-            if isinstance(error, QueueError) and not request.repeated:
-                raise error
-            if error is not None:
+            refusal = error if isinstance(error, QueueError) and not request.repeated else None
+            if error is not refusal:
                 self._note_doubtful(request.lookup_ids)
+            if ends and ends[0] is request:  # else another thread or task closes
+                ends.popleft()
+            if refusal is not None:
+                raise refusal
 
 
 class Browsing:
