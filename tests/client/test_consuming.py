@@ -291,6 +291,23 @@ def test_a_consumer_that_is_closed_while_it_waits_has_no_more_messages() -> None
     assert not pair.rig.queue("orders").waiters
 
 
+def test_a_consumer_that_another_thread_closes_as_an_answer_is_taken_in_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = filled(4)
+    consuming = consumer(pair, batch=2, prefetch=True)
+    asks = Consuming._ask_ahead
+
+    def closing(self: Consuming, at_hand: int) -> None:
+        pair.run(self.close())
+        asks(self, at_hand)
+
+    monkeypatch.setattr(Consuming, "_ask_ahead", closing)
+    assert take(pair, consuming) is None
+    pair.exchange()
+    assert pair.rig.queue("orders").locked == 0
+
+
 def test_messages_of_a_broken_connection_are_not_handed_out() -> None:
     """They are back in the queue, where others may have them by now."""
     pair = filled(8)

@@ -110,7 +110,10 @@ class Consuming:
         if len(self._ready) <= self._least:
             self._ask_ahead(len(self._ready))
         yield from self._settle(ENDS_MAX)
-        return None if self.closed else self._hand_out()
+        if self.closed:  # by another thread, perhaps before it could see what has just come
+            yield from self._let_go()
+            return None
+        return self._hand_out()
 
     def done(self) -> Operation[None]:
         """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
@@ -123,9 +126,11 @@ class Consuming:
 
     def close(self) -> Operation[None]:
         """Ends what is done with; the message in hand and those not seen go back."""
-        if self.closed:
-            return
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            yield from self._let_go()
+
+    def _let_go(self) -> Operation[None]:
         core, current = self._core, self._current
         returned = [message.lookup_id for message in self._ready]
         if current is not None:
