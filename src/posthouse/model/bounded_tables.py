@@ -80,10 +80,14 @@ class HeldPlaces:
         self.taken = 0
         self._of: dict[bytes, int] = {}
 
+    def of(self, owner: bytes) -> int:
+        """How many an owner holds."""
+        return self._of.get(owner, 0)
+
     def has_room(self, owner: bytes, most: int, count: int = 1) -> bool:
         """Whether an owner may take this many more."""
         more = count - 1
-        return has_share(self._of.get(owner, 0) + more, self.taken + more, most)
+        return has_share(self.of(owner) + more, self.taken + more, most)
 
     def take(self, owner: bytes) -> None:
         """One more of an owner."""

@@ -6,7 +6,7 @@ messages pending. Either way one CHANGE record at the end makes all of it true a
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from posthouse.engine.ledger.ledger import Ledger, Lock
@@ -47,7 +47,7 @@ from posthouse.engine.transactions.transaction import (
     pack_transaction,
     unpack_transaction,
 )
-from posthouse.model.bounded_tables import has_share
+from posthouse.model.bounded_tables import HeldPlaces
 from posthouse.model.errors import (
     InsufficientResources,
     OperationCancelled,
@@ -90,7 +90,7 @@ class Transactions:
         self._moving = moving
         self._poison = poison
         self.open: dict[bytes, Transaction] = {}
-        self._of_account: Counter[bytes] = Counter()
+        self._held = HeldPlaces()  # by account
         self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
         self._owned: Owned[bytes, Transaction] = Owned()  # active, by owner
         self._numbers = 0
@@ -107,19 +107,19 @@ class Transactions:
             raise TransactionUsage("a transaction needs an identifier that is not null")
         if identifier in self.open:
             raise TransactionSequence(f"the transaction {format_guid(identifier)} exists already")
-        if len(self.open) >= self.core.settings.limits.transactions_max:
+        most = self.core.settings.limits.transactions_max
+        if len(self.open) >= most:
             raise InsufficientResources("too many transactions are open")
-        own, most = self._of_account[account], self.core.settings.limits.transactions_max
-        if account and not has_share(own, len(self.open), most):
+        if account and not self._held.has_room(account, most):
             raise InsufficientResources(
-                f"this user has {own} transactions open, prepared ones included",
+                f"this user has {self._held.of(account)} transactions open, prepared ones included",
                 "Commit or abort some: other users need the places that are left.",
             )
         self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
         self.open[identifier] = self._by_use[identifier] = transaction
         transaction.account = account
-        self._of_account[account] += 1
+        self._held.take(account)
         self._owned.add(owner, identifier, transaction)
         self.core.deadlines.note(self._idle_at_ms(transaction))
         return transaction
@@ -485,9 +485,7 @@ class Transactions:
     def _finish(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
-        self._of_account[transaction.account] -= 1
-        if not self._of_account[transaction.account]:
-            del self._of_account[transaction.account]
+        self._held.give(transaction.account)
         self._forget_active(transaction)
         self.on_end(transaction)
 
@@ -559,7 +557,7 @@ class Transactions:
             for operation in transaction.operations:
                 lost.discard(operation.number)
             self.open[identifier] = transaction
-            self._of_account[transaction.account] += 1
+            self._held.take(transaction.account)
             self.core.reserved += transaction.size
             self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))
