@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled
@@ -60,23 +62,25 @@ def parts_of_the_end(manager: QueueManager, session: object) -> list[int]:
     ]
 
 
-def test_the_end_of_a_session_costs_what_the_session_has() -> None:
-    """Beside hundreds of other sessions as much as beside one."""
-    assert cost_of_the_end(others=300) == cost_of_the_end(others=1)
-
-
-def cost_of_the_end(others: int) -> list[int]:
+@pytest.mark.parametrize("others", [1, 300])
+def test_the_end_of_a_session_costs_what_the_session_has(others: int) -> None:
     rig = Rig()
     rig.create("orders", transactional=True)
     session, _ = connect(rig, 0)
     for number in range(others):
         connect(rig, number + 1)
-    parts = parts_of_the_end(rig.manager, session)
+    assert parts_of_the_end(rig.manager, session) == alone()
     assert (
         len(rig.manager.transactions.collection.open) == len(rig.queue("orders").waiters) == others
     )
     assert len(rig.queue("orders").descriptors) == others
-    return parts
+
+
+def alone() -> list[int]:
+    rig = Rig()
+    rig.create("orders", transactional=True)
+    session, _ = connect(rig, 0)
+    return parts_of_the_end(rig.manager, session)
 
 
 def test_the_waits_of_a_session_end_in_the_order_they_began() -> None:

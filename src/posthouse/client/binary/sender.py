@@ -76,15 +76,6 @@ class BinarySender:
                 self._unacknowledged.clear()
             return [message.number for message in outbound]
 
-    def post(self, packets: Iterable[bytes]) -> list[int]:
-        """Puts packets on the wire and waits for nothing but room; for express messages."""
-        with self._turn:
-            outbound = self._stamped(packets)
-            self._waiting.extend(outbound)
-            while self._waiting:
-                self._step(self._timeout_s)
-            return [message.number for message in outbound]
-
     def _stamped(self, packets: Iterable[bytes]) -> list[Outbound]:
         stamped: list[Outbound] = []
         for some in portions(packets):
