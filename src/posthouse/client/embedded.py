@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
 from posthouse.directory.settings import DirectorySettings
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.model.roles import Role
 from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.handlers.context import Services
@@ -35,6 +35,8 @@ from posthouse.runtime.directory.authority import (
 )
 from posthouse.runtime.directory.feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.runtime.home import engine_settings
+from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
 from posthouse.security.access import Caller
 
@@ -50,21 +52,15 @@ def open_home(
 ) -> QueueManagerClient:
     """A queue manager of this process on a home that no other has; `close` stops it.
 
-    Without a name it has the one that the home keeps. Of the home's settings it follows the name,
-    `[directory]`, which it may share with others, `[qms]`, and `routing_server`, which connectors
-    need.
+    Without a name it has the one that the home keeps. It follows the settings of the home that the
+    engine and the store read, as `posthouse serve` does; those of doors have no use here.
     """
     folder = Path(home)
     sections = read_settings(folder / SETTINGS_NAME, must_exist=False)
-    section = sections.directory
-    settings = EngineSettings(
-        name or sections.queue_manager.name,
-        QueueManagerSettings(routing_server=sections.queue_manager.routing_server),
-        directory=section,
-        qms=sections.qms,
-        software_version=version,
-    )
-    embedded = EmbeddedQueueManager(folder, settings=settings)
+    section, machine = sections.directory, sections.queue_manager
+    settings = engine_settings(sections, name or machine.name, PortSet(machine.ports))
+    settings = replace(settings, software_version=version)
+    embedded = EmbeddedQueueManager(folder, settings=settings, store_settings=sections.store)
     link = EmbeddedLink(embedded, version)  # closed by its channel, also when that fails
     if (authority := open_authority(section, folder)) is not None:
         link.follow(authority, section)
