@@ -349,10 +349,10 @@ class Loop:
 
     def _settle(self) -> None:
         """Lets out what is durable, and sees to it that the rest becomes so."""
-        store = self.driver.store
-        if self._syncing or store.synced >= store.appended:
+        unsynced = self.driver.store.unsynced_bytes
+        if self._syncing or not unsynced:
             self._release()
-        elif self.policy.inline(store.unsynced_bytes):
+        elif self.policy.inline(unsynced):
             begun, meter = perf_counter(), self._meter
             self.driver.sync()
             now_s = perf_counter()
