@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from posthouse.engine.ledger.records import TABLE_OPERATION
 from posthouse.engine.operations import operations as engine
-from posthouse.engine.operations.operations import Operations
+from posthouse.engine.operations.operations import OperationProgress, Operations
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers import operation_runs
 from posthouse.protocols.handlers.operation_runs import OperationRun
@@ -368,6 +370,28 @@ def test_the_number_of_the_newest_is_not_given_again_after_a_restart(tmp_path: P
     for _ in range(3):
         with_api(tmp_path, work)
     assert numbers == [1, 2, 3]
+
+
+def test_what_is_kept_of_the_newest_number_is_a_record_that_older_versions_read(
+    tmp_path: Path,
+) -> None:
+    """They take each record of the table for a definition or for progress, or do not start."""
+
+    async def kept(rig: ApiRig) -> list[tuple[bytes, bytes]]:
+        return await rig.run(lambda m: list(m.ledger.state.of_table(TABLE_OPERATION)))
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        for number in (1, 2):
+            assert await begin(rig, "delete") == number
+            await ended(rig, number)
+            assert [key[0] for key, _ in sorted(await kept(rig))] == [*b"dp"]
+            assert (await rig.ask("DELETE", f"{OPERATIONS}/{number}")).status == 200
+            ((key, value),) = await kept(rig)
+            assert key[:1] == b"p"
+            assert msgspec.msgpack.decode(value, type=OperationProgress) == OperationProgress()
+
+    with_api(tmp_path, work)
 
 
 def test_operations_of_one_user_do_not_push_out_those_of_others(

@@ -26,7 +26,6 @@ from posthouse.security.accounts import user_key
 KEPT_MAX: Final = 200  # operations that have ended; older ones are forgotten
 OPERATIONS_MAX: Final = 1_000
 _KEY: Final = struct.Struct("<cI")
-_LAST_NUMBER: Final = _KEY.pack(b"n", 0)
 Made = Callable[[Change], None]
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
 
@@ -106,10 +105,8 @@ class Operations:
             self._last_number = max(self._last_number, number)
             if kind == b"d":
                 definitions.append(msgspec.msgpack.decode(value, type=OperationDefinition))
-            elif kind == b"p":
+            else:
                 progress[number] = msgspec.msgpack.decode(value, type=OperationProgress)
-            else:  # the newest that was forgotten
-                self._last_number = max(self._last_number, msgspec.msgpack.decode(value, type=int))
         for one in definitions:
             self._operations[one.number] = Operation(
                 one, progress.get(one.number, OperationProgress())
@@ -159,6 +156,8 @@ class Operations:
         """A new one; messages that come from now on are left alone."""
         change = Change()
         self._make_room(change)
+        if self._last_number and self._last_number not in self._operations:  # see `_forget`
+            self.core.define(TABLE_OPERATION, _KEY.pack(b"p", self._last_number), None, change)
         self._last_number += 1
         definition = OperationDefinition(
             self._last_number,
@@ -211,11 +210,11 @@ class Operations:
 
     def _forget(self, operation: Operation, change: Change) -> None:
         del self._operations[operation.number]
-        for kind in (b"d", b"p"):
-            self.core.define(TABLE_OPERATION, _KEY.pack(kind, operation.number), None, change)
-        if operation.number == self._last_number:  # it is not given again
-            value = msgspec.msgpack.encode(self._last_number)
-            self.core.define(TABLE_OPERATION, _LAST_NUMBER, value, change)
+        # The newest leaves empty progress: no version, older ones too, gives its number again.
+        is_newest = operation.number == self._last_number
+        left = msgspec.msgpack.encode(OperationProgress()) if is_newest else None
+        for kind, value in ((b"d", None), (b"p", left)):
+            self.core.define(TABLE_OPERATION, _KEY.pack(kind, operation.number), value, change)
 
     def _define_progress(self, operation: Operation, change: Change) -> None:
         operation.progress.changed = self.core.utc
