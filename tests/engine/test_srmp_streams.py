@@ -613,6 +613,25 @@ def test_a_sender_that_has_moved_is_told_what_a_deleted_queue_accepted(
     rig.check_books()
 
 
+def test_a_stranger_in_a_stream_does_not_lead_the_receipts_of_one_that_has_moved_astray(
+    rig: WebRig,
+) -> None:
+    """Who moved is answered where it was answered before, not where the one with most asked for."""
+    messages = [rig.streamed(number) for number in (1, 2)]
+    assert rig.post(*messages) == [200, 200]
+    stranger = Peer(b"", "192.0.2.66")
+    for number in range(1, 9):
+        elsewhere = "http://192.0.2.66:8080/msmq/private$/order_queue$"
+        message = rig.streamed(number, receipts_to=elsewhere)
+        assert rig.post(message, body=b"made up %d" % number, peer=stranger) == [200]
+    rig.delete("streamed")
+    moved, there = Peer(b"", "192.0.2.99"), RECEIPTS_NAME.replace(FAR, "192.0.2.99")
+    assert rig.post(*messages, peer=moved) == [200, 200]
+    rig.advance(1)
+    assert [one.last_ordinal for one in rig.receipts(there)] == [2]
+    rig.check_books()
+
+
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/6")
 def test_a_stream_is_the_same_however_its_url_is_written(rig: WebRig) -> None:
     spellings = [STREAMED, STREAMED.upper(), STREAMED.replace("streamed", "%73treame%64")]

@@ -360,7 +360,7 @@ class SrmpReceiving:
         number = self._transfer.left_behind(stream.guid, used, place, host, digest)
         if number:
             key = number, stream.guid, used, host
-            like = self.streams.left_elsewhere(key, place)
+            like = self.streams.left_elsewhere(key, place, digest)
             named = web_name(stream.send_receipts_to or "")
             allowed = like and named and self.answers.allowed_for_stream(arrival, named)
             if like and not allowed:

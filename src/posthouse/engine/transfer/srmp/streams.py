@@ -437,15 +437,19 @@ class IncomingStreams:
             receipt = self._final(message, stream, message_class, name)
             self._send(info.receipts_to, receipt, change, enough=ANSWERS_MAX, kept_s=INFINITE)
 
-    def left_elsewhere(self, key: Key, place: tuple[int, int]) -> Incoming | None:
-        """What a deleted queue has of a stream, from other hosts only, with an address."""
+    def left_elsewhere(self, key: Key, place: tuple[int, int], digest: bytes) -> Incoming | None:
+        """What a deleted queue has of a stream, from other hosts only, with an address.
+
+        A stranger may have sent more in its name: who has sent the same there comes first.
+        """
         number, source, used, _ = key
         if self.transfer.incoming_at(*key) is not None:
             return None
         there = self.transfer.all_at(number, source)
         named = [info for info in there if info.receipts_to and info.format_name == used]
         fits = [info for info in named if place <= (info.sequence_id, info.sequence_number)]
-        return max(fits, key=rank, default=None)
+        content = self.transfer.lineages.content
+        return max(fits, key=lambda one: (content(one, place) == digest, rank(one)), default=None)
 
     def answer_moved(
         self, key: Key, message: SrmpMessage, info: Incoming, digest: bytes, change: Change
