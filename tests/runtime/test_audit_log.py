@@ -279,6 +279,16 @@ def test_refused_sign_ins_are_bounded_and_push_out_nothing(tmp_path: Path) -> No
     log.close()
 
 
+def test_who_is_refused_after_the_end_breaks_nothing(tmp_path: Path) -> None:
+    """A password is checked in a thread, which may end after the last entry of a stop."""
+    log = opened(tmp_path)
+    log.sign_in_refused("http", "ann", "192.0.2.1", "in time")
+    log.close()
+    log.sign_in_refused("http", "ann", "192.0.2.1", "too late")
+    log.sign_in_refused("http", "ann", "192.0.2.1", "too late")
+    assert [one["error"] for one in _entries(tmp_path / "audit-sign-ins.log")] == ["in time"]
+
+
 def test_names_that_are_not_utf_8_are_escaped(tmp_path: Path) -> None:
     log = opened(tmp_path)
     named = Act("al\ud800ice", "", "", "h", "rpc_pa\udfffuse", {"a\ud800": ["b\ud800", 1]})

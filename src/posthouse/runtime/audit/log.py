@@ -160,7 +160,8 @@ class AuditLog:
             if self._writing:
                 return
             self._writing = True
-        self._thread.submit(self._drain)
+        with suppress(RuntimeError):  # after the end; the log of events has what comes so late
+            self._thread.submit(self._drain)
 
     def _drain(self) -> None:
         """In the thread: all that has gathered, one sync for each file, then the answers."""
