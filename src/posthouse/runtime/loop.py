@@ -349,10 +349,10 @@ class Loop:
 
     def _settle(self) -> None:
         """Lets out what is durable, and sees to it that the rest becomes so."""
-        unsynced = self.driver.store.unsynced_bytes
-        if self._syncing or not unsynced:
+        store = self.driver.store
+        if self._syncing or store.synced >= store.appended:
             self._release()
-        elif self.policy.inline(unsynced):
+        elif self.policy.inline(store.unsynced_bytes):
             begun, meter = perf_counter(), self._meter
             self.driver.sync()
             now_s = perf_counter()

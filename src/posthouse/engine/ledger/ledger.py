@@ -51,7 +51,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.trace_context import TraceContext
 from posthouse.security.access import Caller, Origin
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.packet_fields import PacketSummary
+from posthouse.wire.packet.packet_fields import SPAN, PacketSummary
 
 if TYPE_CHECKING:
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -371,7 +371,8 @@ class Ledger:
         records, tail = self.effects.records, sender + extra
         sizes = len(sender), len(extra) if extra else 0
         if count == 1:
-            head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
+            fields: tuple[object, ...] = batch.head
+            head = ARRIVAL_OF_ROW.pack(number, rows, *fields[SPAN], *sizes) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
         assert len(packets) == len(batch.looks) == count

@@ -240,9 +240,12 @@ class Lane:
 
     def first_free(self, locked: Container[int]) -> tuple[int, int] | None:
         """Identifier and number of the first message that is not locked; `floor` follows it."""
-        entry, chunks = self.first(), self._chunks
-        if entry is None or entry[1] not in locked:
-            return entry
+        chunks = self._chunks
+        if not chunks:
+            return None
+        first = chunks[0]
+        if (number := first.numbers[first.head]) not in locked:
+            return first.ids[first.head], number
         for index in range(max(bisect_right(self._firsts, self.floor) - 1, 0), len(chunks)):
             ids, numbers, head = chunks[index].ids, chunks[index].numbers, chunks[index].head
             for at in range(max(head, bisect_left(ids, self.floor)), len(ids)):

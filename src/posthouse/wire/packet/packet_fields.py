@@ -104,6 +104,8 @@ class PacketSummary(NamedTuple):
 
 
 _ORDINAL = PacketSummary._fields.index("ordinal")
+# The slice that `PacketSummary.span` is, for what each message comes by: without the call.
+SPAN = slice(PacketSummary._fields.index("label_at"), PacketSummary._fields.index("security_at"))
 
 
 def summarize(data: bytes | memoryview) -> PacketSummary:
