@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count, pairwise
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -306,6 +313,67 @@ def test_a_consumer_that_another_thread_closes_as_an_answer_is_taken_in_keeps_no
     assert take(pair, consuming) is None
     pair.exchange()
     assert pair.rig.queue("orders").locked == 0
+
+
+@pytest.mark.parametrize("pause_ms", [0, 2 * int(END_AFTER_S * 1000)])
+def test_a_consumer_that_another_thread_closes_anywhere_keeps_nothing(pause_ms: int) -> None:
+    """What it has handed out before the last one is done with; all else is back in the queue."""
+    bodies = [b"%d" % number for number in range(7)]
+    for at in count(1):
+        pair = filled(len(bodies))
+        consuming, came, found = consumer(pair, batch=3, prefetch=True), list[int](), list[bytes]()
+
+        def close(pair: Pair = pair, consuming: Consuming = consuming) -> None:
+            pair.run(consuming.close())
+
+        with in_another_thread(at, close, came):
+            while (body := take(pair, consuming)) is not None:
+                found.append(body)
+                pair.rig.clock.advance(pause_ms)
+        pair.exchange()
+        left = pair.bodies(ORDERS)
+        queue = pair.rig.queue("orders")
+        assert (queue.locked, len(queue.waiters)) == (0, 0), at
+        assert found[: len(bodies) - len(left)] + left == bodies, at
+        assert len(found) + len(left) - len(bodies) in (0, 1), at
+        if not came:
+            return
+
+
+@contextmanager
+def in_another_thread(at: int, act: Callable[[], None], came: list[int]) -> Iterator[None]:
+    """Something that is done in that one of the places where threads take turns in a consumer."""
+    left, file = at, Consuming.next.__code__.co_filename
+
+    def called(frame: FrameType, event: str, argument: object) -> Any:
+        frame.f_trace_opcodes = True
+        return at_opcode if frame.f_code.co_filename == file else None
+
+    def at_opcode(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal left
+        if event == "opcode" and frame.f_lasti in turns_of(frame.f_code):
+            left -= 1
+            if not left:
+                sys.settrace(None)
+                came.append(frame.f_lineno)
+                act()
+        return at_opcode
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@cache
+def turns_of(code: CodeType) -> frozenset[int]:
+    """Python lets another thread in as a function begins, a call returns and a loop goes round."""
+    steps = list(dis.get_instructions(code))
+    after = [two for one, two in pairwise(steps) if one.opname.startswith(("RESUME", "CALL"))]
+    back = [step for step in steps if step.opname.startswith("JUMP_BACKWARD")]
+    return frozenset(step.offset for step in after + back)
 
 
 def test_messages_of_a_broken_connection_are_not_handed_out() -> None:

@@ -75,7 +75,10 @@ class Consuming:
             return None
         if not self._at_once and self._clock() - self._ended_at > END_AFTER_S:
             return None
-        # No calls from here on: Ctrl-C comes as one returns, and would leave this half done.
+        # No calls from here on: as one returns Ctrl-C comes, and would leave this half done, or
+        # another thread has its turn, and may close.
+        if self.closed:
+            return None
         message, before = ready[0], self._current
         if before is not None and not self._at_once:  # else nothing has to be ended
             self._finished += (before.lookup_id,)
@@ -88,14 +91,6 @@ class Consuming:
         """What was received is back in the queue, with the connection that had locked it."""
         return self._locked_in != self._core.generation and not self._at_once
 
-    def _hand_out(self) -> Message:
-        self._current = message = self._ready.popleft()
-        if self._doubtful and message.lookup_id in self._doubtful:
-            self._doubtful.remove(message.lookup_id)
-            self._returned.discard(message.lookup_id)
-            message.in_doubt = True
-        return message
-
     def next(self) -> Operation[Message | None]:
         """The next message; None: there was none in time, or the consumer is closed."""
         self._put_down()
@@ -104,6 +99,8 @@ class Consuming:
         if not self._ready:
             self._end_finished()
             if not (yield from self._fetch()):
+                if self.closed:
+                    yield from self._let_go()
                 return None
         elif self._core.clock() - self._ended_at > END_AFTER_S:
             self._end_finished()
@@ -113,7 +110,13 @@ class Consuming:
         if self.closed:  # by another thread, perhaps before it could see what has just come
             yield from self._let_go()
             return None
-        return self._hand_out()
+        self._current = message = self._ready[0]  # and no call in between, as in `at_hand`
+        del self._ready[0]
+        if self._doubtful and message.lookup_id in self._doubtful:
+            self._doubtful.remove(message.lookup_id)
+            self._returned.discard(message.lookup_id)
+            message.in_doubt = True
+        return message
 
     def done(self) -> Operation[None]:
         """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
@@ -131,12 +134,10 @@ class Consuming:
             yield from self._let_go()
 
     def _let_go(self) -> Operation[None]:
-        core, current = self._core, self._current
-        returned = [message.lookup_id for message in self._ready]
-        if current is not None:
-            returned.append(current.lookup_id)
-        self._ready.clear()
-        self._current = None
+        core, current, self._current = self._core, self._current, None
+        returned = [] if current is None else [current.lookup_id]
+        while self._ready:
+            returned.append(self._ready.popleft().lookup_id)
         while self._asked:
             core.abandon(self._asked.popleft())
         self._end_finished()
@@ -145,9 +146,10 @@ class Consuming:
         yield from self._settle(0)
 
     def _put_down(self) -> None:
-        if self._current is not None:
+        current = self._current
+        if current is not None:
             if not self._at_once:
-                self._finished.append(self._current.lookup_id)
+                self._finished += (current.lookup_id,)  # no call before the next line
             self._current = None
 
     def _ask(self, waited: float = 0) -> None:
@@ -198,9 +200,11 @@ class Consuming:
             ahead = bool(self._asked)
             if not ahead:
                 self._ask(self._core.clock() - begun)
+            if self.closed:  # by another thread, perhaps before it could see what is asked for now
+                break
             request = self._asked[0]
             if request.abandoned:  # a call that waited for it was cancelled: its messages go back
-                for later in self._asked:
+                for later in list(self._asked):
                     self._core.abandon(later)  # and with them those that come after them
             yield request
             if self.closed:  # by another thread or task
@@ -260,8 +264,10 @@ class Consuming:
         and states that it is in doubt (decision 42).
         """
         ends = self._ends
-        while ends and (ends[0].done or len(ends) > count_max):
+        while ends:
             request = ends[0]  # it stays there until it was looked at: Ctrl-C may come before
+            if not request.done and len(ends) <= count_max:
+                break
             yield request
             error = request.error
             refusal = error if isinstance(error, QueueError) and not request.repeated else None
