@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionLost, TransactionAborted
 from posthouse.client.management import call_plain
 from posthouse.client.packets import Options
-from posthouse.client.requests import QueueHandle
+from posthouse.client.requests import QueueHandle, Request
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import IoTimeout
 from posthouse.protocols.sessions.session import Finish
@@ -108,6 +110,52 @@ ROUND = (
     Shop.transact,
     Shop.transact_at_once,
 )
+
+
+@pytest.mark.parametrize("is_put", [False, True])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_ctrl_c_as_answers_are_taken_in_loses_and_doubles_nothing_of_other_threads(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool, is_put: bool
+) -> None:
+    """The thread that reads hands on what others ask: Ctrl-C comes before one of these, or after.
+
+    It gives the connection up then, and another one begins.
+    """
+    put, left = SessionCore._put, 0
+
+    def putting(core: SessionCore, request: Request) -> None:
+        nonlocal left
+        left -= 1
+        if left or is_put:
+            put(core, request)
+        if not left:
+            raise KeyboardInterrupt
+
+    for place in range(1, 9):
+        shop = Shop({})
+        pair, core = shop.pair, shop.core
+        shop.send()  # what makes packets for that queue is there
+        others = [QueueHandle(ORDERS, QueueAccessType.SEND) for _ in range(2)]
+        for handle in others:
+            handle.maker = shop.orders_in.maker
+        if not is_open:
+            core.lost()
+        sends = [ops.send(core, handle, b"x", DURABLE, None) for handle in [*others, *others]]
+        waits = [next(send) for send in sends]
+        left = place
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr(SessionCore, "_put", putting)
+            if is_open:
+                for _ in range(3):
+                    pair.exchange()
+            else:
+                pair.break_off()
+        pair.break_off()
+        for _ in range(5):
+            pair.exchange()
+        assert all(request is not None and request.done for request in waits), place
+        assert pair.bodies(ORDERS) == [b"1", *[b"x"] * 4], place
+    assert left > 0, "there were more places"
 
 
 @pytest.mark.parametrize("cut", CUTS)

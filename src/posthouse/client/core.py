@@ -107,9 +107,9 @@ class SessionCore:
     def take_outgoing(self) -> list[bytes]:
         """What is to be written now."""
         if self.ends and self.welcome is not None:
-            ends, self.ends = self.ends, {}
-            for request in ends.values():
-                self._send(request)
+            self._unsent += self.ends.values()
+            self.ends = {}  # no call in between, after which Ctrl-C could come
+            self._send_unsent()
         outgoing, self.outgoing = self.outgoing, []
         self._at_hand.clear()
         self.begins = False
@@ -153,7 +153,7 @@ class SessionCore:
         again = [request for request in sent if self._survives(request)]
         again += [*self._unsent, *self._without_id]
         self._without_id.clear()
-        self._unsent = deque(sorted(again, key=_order))
+        self._unsent = deque(sorted(dict.fromkeys(again), key=_order))  # twice: after Ctrl-C
         # One that an interrupt has lost would hold up all ids after its own.
         known = {request.request_id for request in self._unsent}
         self._unanswered = {id: one for id, one in self._unanswered.items() if id in known}
@@ -251,7 +251,7 @@ class SessionCore:
 
     def _send_waiting(self, handle: TransactionHandle) -> None:
         """What a transaction was asked for before it had a number; its commit is the last."""
-        waiting, handle.waiting = handle.waiting, []
+        waiting, handle.waiting = dict.fromkeys(handle.waiting), []
         for one in sorted(waiting, key=lambda one: isinstance(one, CommitRequest)):
             self._send(one)
 
@@ -330,6 +330,11 @@ class SessionCore:
             self._put(request)
             if request.begins is not None:
                 self._begin_early(request, request.begins)
+
+    def _send_unsent(self) -> None:
+        for request in list(self._unsent):
+            self._send(request)
+        self._unsent.clear()  # last: Ctrl-C may come before, and others wait for them
 
     def _put(self, request: Request) -> None:
         number = self._last_number % _NUMBER_MAX + 1
@@ -465,9 +470,7 @@ class SessionCore:
         self.welcome = answer
         self.computer, self.guid, self.revision = answer.name, answer.guid, answer.version
         self._id_front = ""
-        unsent, self._unsent = self._unsent, deque()
-        for request in unsent:
-            self._send(request)
+        self._send_unsent()
 
     def _finish(self, request: Request, answer: object, error: Exception | None) -> None:
         if request.opening is not None:
@@ -483,7 +486,7 @@ class SessionCore:
 
     def _opened(self, handle: QueueHandle, answer: object, error: Exception | None) -> None:
         handle.opening = False
-        waiting, handle.waiting = handle.waiting, []
+        waiting = list(handle.waiting)
         if isinstance(answer, Opened):
             handle.number = answer.queue
             handle.destination = answer.destination
@@ -491,11 +494,12 @@ class SessionCore:
             handle.transactional = answer.transactional
             handle.is_list = answer.elements > 0
             handle.maker = None
-        for request in waiting:
+        for request in dict.fromkeys(waiting):
             if error is None:
                 self._send(request)
             elif not request.done:
                 self._finish(request, None, error)
+        del handle.waiting[: len(waiting)]  # last: Ctrl-C may come before
 
     def _finish_abandoned(self, request: Request, answer: object, error: Exception | None) -> None:
         request.finish(answer, error)
