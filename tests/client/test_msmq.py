@@ -149,6 +149,25 @@ class InterruptedWrite:
         return getattr(self._connection, name)
 
 
+def test_what_ctrl_c_kept_from_being_sent_is_not_waited_for(
+    remote: posthouse.RemoteQueueManager, path: str
+) -> None:
+    sender: Any = remote._sender
+    sender._waiting = InterruptedWaiting()
+    with pytest.raises(KeyboardInterrupt):
+        remote.queue(path).send(b"cut off")
+    assert not sender._waiting
+    assert not sender._unacknowledged
+
+
+class InterruptedWaiting(deque[Any]):
+    """What is to be sent; Ctrl-C comes as it is added to."""
+
+    def extend(self, added: Any) -> NoReturn:
+        super().extend(added)
+        raise KeyboardInterrupt
+
+
 def sized(size: int) -> bytes:
     return size.to_bytes(4, "little") * (size // 4)
 

@@ -64,9 +64,9 @@ class BinarySender:
         """Sends packets; returns their ordinals when all are acknowledged."""
         with self._turn:
             outbound = self._stamped(packets)
-            self._unacknowledged.update((message.number, message) for message in outbound)
-            self._waiting.extend(outbound)
             try:
+                self._unacknowledged.update((message.number, message) for message in outbound)
+                self._waiting.extend(outbound)
                 self._finish()
             except BaseException:  # Ctrl-C: half a packet may be written, the next would end it
                 self._disconnect()
