@@ -271,6 +271,31 @@ def patched_poll(manager: posthouse.QueueManagerClient) -> Iterator[None]:
     link._poll = poll
 
 
+class InterruptedCondition(threading.Condition):
+    """Ctrl-C in the one place of a wait in which it does not have its lock."""
+
+    def wait(self, timeout: float | None = None) -> NoReturn:
+        self._release_save()  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_as_a_wait_for_another_thread_begins_is_told_as_such(
+    server: Serving, path: str
+) -> None:
+    with posthouse.connect(server.home) as manager, ThreadPoolExecutor(1) as threads:
+        queue = manager.create_queue(path)
+        channel: Any = manager._channel
+        waits = threads.submit(queue.receive, timeout=LIMIT_S)
+        while not channel._link.idle:
+            pass
+        changed, channel._changed = channel._changed, InterruptedCondition(channel.core.lock)
+        with pytest.raises(KeyboardInterrupt):
+            queue.receive(timeout=LIMIT_S)
+        channel._changed = changed
+        queue.send(b"goes on")
+        assert waits.result(LIMIT_S).body == b"goes on"
+
+
 def test_after_a_write_that_ctrl_c_cut_off_nothing_is_written_to_the_connection(
     server: Serving, path: str
 ) -> None:

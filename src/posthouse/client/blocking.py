@@ -11,6 +11,7 @@ import math
 import random
 import threading
 import time
+from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final, TypeVar
 
@@ -239,13 +240,23 @@ class Channel:
         with self.core.lock:
             while self._others_are_reading() and not request.done:
                 self._idle.add(get_ident())
-                self._changed.wait(self._patience(request.deadline))
+                self._sleep(self._patience(request.deadline))
                 self._idle.discard(get_ident())
                 if not self._connected:
                     self._give_up_overdue()
             if not request.done:
                 self._reader = get_ident()
             return request.done
+
+    def _sleep(self, seconds: float | None) -> None:
+        """Until something has changed. Only with the lock, which is held again afterwards."""
+        try:
+            self._changed.wait(seconds)
+        except BaseException:
+            with suppress(RuntimeError):  # Ctrl-C came when it had let go of the lock
+                self.core.lock.release()
+            self.core.lock.acquire()
+            raise
 
     def _patience(self, deadline: float | None) -> float | None:
         """How long to wait for others; with a connection its end is the queue manager's."""
@@ -360,7 +371,7 @@ class Channel:
             self.core.fail(_closed())
             self._link.wake()
             while self._others_are_reading():
-                self._changed.wait()
+                self._sleep(None)
             self._link.close()
 
     def forked(self) -> None:
