@@ -419,6 +419,15 @@ def test_one_message_is_taken_in_two_steps() -> None:
         take(pair, consumer(pair, lookup_id=lookup_id))
 
 
+def test_one_message_that_is_taken_at_once_is_gone_when_it_is_done() -> None:
+    pair = filled(3)
+    consuming = consumer(pair, lookup_id=second_of(pair), at_once=True)
+    assert take(pair, consuming) == b"1"
+    pair.run(consuming.done())
+    assert pair.bodies(ORDERS) == [b"0", b"2"]
+    assert pair.rig.queue("orders").locked == 0
+
+
 def test_one_message_that_is_not_done_goes_back() -> None:
     pair = filled(3)
     consuming = consumer(pair, lookup_id=second_of(pair))

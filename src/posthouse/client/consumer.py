@@ -50,7 +50,8 @@ class Consuming:
         self._batch = batch
         self._timeout = timeout
         self._enough = PREFETCHED * batch if prefetch else 0  # with more none is asked for
-        self._at_once = at_once  # messages are gone from the queue when they come: nothing to end
+        # Messages are gone from the queue when they come: nothing to end. A lookup locks them.
+        self._at_once = at_once and lookup_id is None
         self._lookup_id = lookup_id  # the only message that is wanted
         self._looked_up = False
         self._ready: deque[Message] = deque()
