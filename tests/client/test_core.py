@@ -568,6 +568,30 @@ def test_a_request_larger_than_the_queue_manager_allows_costs_nobody_the_session
     assert [frame.kind for frame in peer.heard()] == [frames.PING]
 
 
+def test_a_request_that_is_none_is_its_callers_mistake_whoever_sends_it() -> None:
+    """It was asked for before its queue was open, and goes on in no other connection."""
+    peer, handle = Peer(), receiving()
+    action = MessageSeekAction.CURRENT
+    wrong = LookupRequest(handle, 1 << 70, action, take=False, transaction=None)
+    peer.core.submit(wrong)
+    right = peer.receive(handle)
+    assert len(peer.opened(peer.heard()[0])) == 1
+    with pytest.raises(OverflowError):
+        wrong.result()
+    peer.core.lost()
+    (opening,) = peer.connect()
+    assert len(peer.opened(opening)) == 1
+    assert not right.done
+
+
+def test_a_queue_whose_name_cannot_be_sent_is_refused_each_time() -> None:
+    peer, handle = Peer(), QueueHandle("\ud800", QueueAccessType.RECEIVE)
+    for _ in range(2):
+        with pytest.raises(UnicodeEncodeError):
+            peer.receive(handle).result()
+    assert not peer.core.busy
+
+
 def test_an_abandoned_wait_is_called_off() -> None:
     peer, handle = Peer(), receiving()
     waiting = peer.receive(handle)

@@ -341,7 +341,12 @@ class SessionCore:
         while number in self._sent or number <= _HELLO_NUMBER:
             number += 1
         self._last_number = request.number = number
-        parts = request.parts()
+        try:
+            parts = request.parts()
+        except Exception as error:  # a number out of range: its caller's alone, whoever sends it
+            request.number = 0
+            self._finish(request, None, error)
+            return
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         assert self.welcome is not None
         if size > self.welcome.frame_size_max:  # it would end the session, again and again
