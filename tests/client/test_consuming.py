@@ -22,7 +22,7 @@ from posthouse.client.operations import Operation
 from posthouse.client.packets import Options
 from posthouse.client.requests import EndRequest, QueueHandle, Request
 from posthouse.model.enumerations import QueueAccessType
-from posthouse.model.errors import MessageNotFound, QueueNotAvailable
+from posthouse.model.errors import InvalidParameter, MessageNotFound, QueueNotAvailable
 from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 from tests.client.pair import CUTS, ORDERS, Pair
 
@@ -426,6 +426,18 @@ def test_one_message_that_is_taken_at_once_is_gone_when_it_is_done() -> None:
     pair.run(consuming.done())
     assert pair.bodies(ORDERS) == [b"0", b"2"]
     assert pair.rig.queue("orders").locked == 0
+
+
+def test_what_would_end_the_session_again_and_again_is_not_asked_for() -> None:
+    pair = filled(3)
+    with pytest.raises(InvalidParameter, match="at least 1"):
+        consumer(pair, batch=0)
+    for lookup_id in (-1, 1 << 63):
+        with pytest.raises(InvalidParameter, match=str(lookup_id)):
+            take(pair, consumer(pair, lookup_id=lookup_id))
+    with pytest.raises(MessageNotFound):
+        take(pair, consumer(pair, lookup_id=(1 << 63) - 1))
+    assert pair.connections == 1
 
 
 def test_one_message_that_is_not_done_goes_back() -> None:

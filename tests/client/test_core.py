@@ -571,8 +571,7 @@ def test_a_request_larger_than_the_queue_manager_allows_costs_nobody_the_session
 def test_a_request_that_is_none_is_its_callers_mistake_whoever_sends_it() -> None:
     """It was asked for before its queue was open, and goes on in no other connection."""
     peer, handle = Peer(), receiving()
-    action = MessageSeekAction.CURRENT
-    wrong = LookupRequest(handle, 1 << 70, action, take=False, transaction=None)
+    wrong = Ask(lambda: payloads.Count(1 << 70), frames.COUNTED, handle)
     peer.core.submit(wrong)
     right = peer.receive(handle)
     assert len(peer.opened(peer.heard()[0])) == 1

@@ -22,7 +22,7 @@ from posthouse.client.requests import (
     ReadRequest,
 )
 from posthouse.model.enumerations import MessageSeekAction
-from posthouse.model.errors import IoTimeout, QueueError
+from posthouse.model.errors import InvalidParameter, IoTimeout, QueueError
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import RECEIVED_AT_ONCE
 
@@ -45,6 +45,8 @@ class Consuming:
         at_once: bool = False,
         lookup_id: int | None = None,
     ) -> None:
+        if batch < 1:
+            raise InvalidParameter("the number of messages must be at least 1")
         self._core = core
         self._handle = handle
         self._batch = batch

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import OWN_TRANSACTION, Begin, Commit, Lookup, Payload
@@ -356,6 +357,8 @@ class LookupRequest(Request):
         transaction: TransactionHandle | None,
     ) -> None:
         super().__init__(frames.MESSAGES, handle, transaction=transaction)
+        if not 0 <= lookup_id < 1 << 63:  # it would end the session, again and again
+            raise InvalidParameter(f"there are no messages with the lookup id {lookup_id}")
         self._lookup_id = lookup_id
         self._action = action
         self._take = take
