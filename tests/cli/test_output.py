@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.cli.output import complain, partly, print_json, print_table, safe, say
+from posthouse.cli.output import complain, partly, print_json, print_table, safe, say, whole_file
 
 
 @pytest.mark.parametrize(
@@ -137,3 +140,52 @@ def test_what_was_done_before_an_early_end_is_told(
         with pytest.raises(type(error)), partly(lambda done=done: done):  # type: ignore[misc]
             raise error
         assert capsys.readouterr().err == shown
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_new_file_keeps_the_group_that_shares_it(
+    may: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory of several queue managers, for example: its group could not read it any longer.
+
+    Where the group cannot be given to a new file, the earlier one is written in place.
+    """
+    others = [one for one in os.getgroups() if one != os.getegid()]
+    group = others[0] if others else (4711 if os.geteuid() == 0 else os.getegid())
+    file = tmp_path / "directory.toml"
+    file.write_bytes(b"earlier")
+    os.chown(file, -1, group)
+    file.chmod(0o660)
+    before = file.stat()
+
+    def refuse(handle: int, owner: int, group: int) -> None:
+        raise PermissionError
+
+    if not may:
+        monkeypatch.setattr(os, "fchown", refuse)
+    with whole_file(file) as out:
+        closed = not may and group != os.getegid()
+        assert os.fstat(out.fileno()).st_mode & 0o070 == (0 if closed else 0o060)
+        out.write(b"new")
+    after = file.stat()
+    assert (file.read_bytes(), after.st_gid, after.st_mode) == (b"new", group, before.st_mode)
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_file_that_nothing_can_replace_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is mounted into a container, or that of another user in /tmp."""
+    file = tmp_path / "definitions.json"
+    for number in (errno.EBUSY, errno.EPERM):
+
+        def refuse(path: Path, target: Path, number: int = number) -> Path:
+            raise OSError(number, os.strerror(number), str(path), None, str(target))
+
+        file.write_bytes(b"earlier")
+        before = file.stat().st_ino
+        with monkeypatch.context() as patch, whole_file(file) as out:
+            patch.setattr(Path, "replace", refuse)
+            out.write(b"new")
+        assert (file.read_bytes(), file.stat().st_ino) == (b"new", before)
+        assert [path.name for path in tmp_path.iterdir()] == [file.name]

@@ -8,7 +8,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from errno import EACCES, EBUSY, EPERM
 from pathlib import Path
+from shutil import copyfile
 from stat import S_IMODE
 from typing import Any, BinaryIO
 
@@ -60,27 +62,52 @@ def json_error(error: Mapping[str, Any]) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when it is whole: an earlier one stays where that fails.
 
-    The new one has the permissions of the earlier one. Devices, pipes, and files whose folder takes
-    no other are written in place; a folder is refused.
+    The new one has the owner, the group and the permissions of the earlier one. Devices, pipes, and
+    files that another one cannot replace like that are written in place; a folder is refused.
     """
     real = path.resolve()
     if path.exists() and not (path.is_file() and os.access(real.parent, os.W_OK)):
         with path.open("wb") as out:
             yield out
         return
-    partial = real.with_name(f"{real.name}.partial")
+    partial, is_alike = real.with_name(f"{real.name}.partial"), True
     try:
         with partial.open("wb") as out:
             if real.exists() and partial.is_file():
-                partial.chmod(S_IMODE(real.stat().st_mode))
+                is_alike = _take_over(out.fileno(), real.stat())
             yield out
-        partial.replace(real)
+        if not ((is_alike or not os.access(real, os.W_OK)) and _replaced(real, partial)):
+            copyfile(partial, real)
+            partial.unlink()
     except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(partial)):
             error.filename = str(path)
         raise
+
+
+def _take_over(handle: int, model: os.stat_result) -> bool:
+    """Gives a file the permissions of another one, and its owner and group; False: it may not."""
+    for owner in (model.st_uid, -1):
+        with suppress(OSError):
+            os.fchown(handle, owner, model.st_gid)
+            break
+    found = os.fstat(handle)
+    shared = 0o777 if found.st_gid == model.st_gid else 0o700  # another group was not meant
+    os.fchmod(handle, S_IMODE(model.st_mode) & shared)
+    return (found.st_uid, found.st_gid) == (model.st_uid, model.st_gid)
+
+
+def _replaced(path: Path, by: Path) -> bool:
+    """False for a file that is mounted, and for that of another user in a folder as /tmp is."""
+    try:
+        by.replace(path)
+    except OSError as error:
+        if error.errno in (EACCES, EBUSY, EPERM):
+            return False
+        raise
+    return True
 
 
 @contextmanager
