@@ -62,3 +62,11 @@ def test_a_folder_of_something_else_is_not_closed_to_others(tmp_path: Path) -> N
     (folder / "posthouse.toml").touch()
     Home(folder).close()
     assert mode(folder) == 0o700
+
+
+def test_a_folder_that_is_closed_to_others_may_become_a_home(tmp_path: Path) -> None:
+    """`chmod 700`, which the refusal asks for, leaves the bit that a folder has of its parent."""
+    (tmp_path / "password").touch()
+    tmp_path.chmod(0o2700)
+    Home(tmp_path).close()
+    assert mode(tmp_path) == 0o700

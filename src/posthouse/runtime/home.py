@@ -115,7 +115,7 @@ class Home:
 def check_folder(path: Path) -> None:
     """Refuses a folder of something else: a home is closed to others, `/tmp` must not be."""
     names = set(os.listdir(path))  # noqa: PTH208 - the names alone
-    is_wide = stat.S_IMODE(path.stat().st_mode) & ~HOME_MODE != 0
+    is_wide = path.stat().st_mode & 0o077 != 0  # `chmod 700` leaves other bits as they are
     if is_wide and not names & {STORE, SETTINGS_NAME} and names - BEFORE_THE_FIRST_START:
         raise InvalidParameter(
             f"{path} is not a home: it holds {min(names - BEFORE_THE_FIRST_START)!r}, others may "
