@@ -178,6 +178,17 @@ def test_the_page_is_one_file_and_believes_nothing(
     assert r"winhost\private$\orders" in found
 
 
+def test_an_inventory_is_as_private_as_the_one_that_it_replaces(
+    posthouse: Posthouse, peer: ManagedPeer, tmp_path: Path
+) -> None:
+    furnish(peer)
+    file = tmp_path / "inventory.json"
+    for mode in (0o644, 0o600):
+        assert posthouse("scan", at(peer), "--output", file).code == 0
+        assert file.stat().st_mode & 0o777 == mode
+        file.chmod(0o600)
+
+
 def test_a_file_that_cannot_be_written_is_told_of(
     posthouse: Posthouse, peer: ManagedPeer, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from posthouse.spark.queries.query import sql
 from posthouse.spark.queries.small.answers import answer as small_answer
 from posthouse.spark.queries.tables import LiveTables
 from posthouse.spark.rows.values import rows_of
-from posthouse.spark.table_files import csv_lines, json_rows, text_rows, write_file
+from posthouse.spark.table_files import csv_lines, json_rows, new_file, text_rows, write_file
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:
@@ -234,6 +235,20 @@ def test_a_file_that_fails_is_not_there(spark: SparkSession, tmp_path: Path) -> 
         write_file(tmp_path / "x", broken, "csv")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text(encoding="utf-8") == "as it was"
+
+
+def test_a_file_is_as_private_as_the_one_that_it_replaces(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.touch(0o600)
+    with new_file(file) as partial:
+        assert partial.stat().st_mode & 0o777 == 0o600
+        partial.write_text("new")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("new", 0o600)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with new_file(pipe) as partial:
+        assert partial == pipe, "it is written, not replaced"
+    assert pipe.is_fifo()
 
 
 class Noted(LiveTables):

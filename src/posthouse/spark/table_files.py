@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from errno import EISDIR
 from itertools import islice
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, Final, Union
 
 import msgspec
@@ -35,13 +36,24 @@ AT_ONCE: Final = 5000  # rows of one group of a Parquet file
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file beside the one that is meant; it takes its place when all is written."""
+    """A file beside the one that is meant; it takes its place when all is written.
+
+    It is as private as an earlier one. Devices and pipes are written as they are.
+    """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    mode = S_IMODE(path.stat().st_mode) if path.exists() else None
     try:
+        if mode is not None:
+            partial.touch(0o600)
         yield partial
+        if mode is not None:
+            partial.chmod(mode)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
 from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.machines.page import page
-from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.output import print_json, print_table, say, whole_file
 from posthouse.client.remote.inventory import (
     MachineInventory,
     QueueInventory,
@@ -75,16 +74,12 @@ def _code(machines: list[MachineInventory]) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces a file as a whole: a reader meanwhile has the old one."""
-    number, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Replaces a file as a whole: a reader meanwhile has the old one. A new one is for all."""
+    is_new = not path.exists()
+    with whole_file(path) as file:
+        if is_new:
+            os.fchmod(file.fileno(), 0o644)
+        file.write(data)
 
 
 # -- for people
