@@ -150,6 +150,7 @@ def test_a_field_that_is_none_is_not_passed_over(ph: Posthouse, tmp_path: Path) 
     for text, near in (
         ('{"lable": "x", "body_text": "y"}', "label"),
         ('{"text": "y"}', "body_text"),
+        ('{"PRIORITY": 7, "body_text": "y"}', "priority"),
         ('{"greeting": "y"}', "Correct that field"),
     ):
         file.write_text('{"body_text": "first"}\n' + text + "\n")

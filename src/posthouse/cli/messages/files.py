@@ -266,7 +266,8 @@ def _check_fields(given: Iterable[str]) -> None:
     names = set(given)
     likeness = LIKENESS if names & _BODY else 0.6
     for name in sorted(names - _KNOWN):
-        near = difflib.get_close_matches(name[:64], Line.__struct_fields__, 1, likeness)
+        word = name[:64].lower()
+        near = difflib.get_close_matches(word, Line.__struct_fields__, 1, likeness)
         if near or not names & _KNOWN:
             hint = f"Did you mean {near[0]}?" if near else VALUES
             raise IllegalPropertyValue(f"{excerpt(name)} is not a field of a message", hint)
