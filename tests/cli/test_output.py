@@ -189,3 +189,13 @@ def test_a_file_that_nothing_can_replace_is_written_in_place(
             out.write(b"new")
         assert (file.read_bytes(), file.stat().st_ino) == (b"new", before)
         assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_links_are_followed_and_circles_of_them_are_not(tmp_path: Path) -> None:
+    file, link, circle = (tmp_path / name for name in ("file", "link", "circle"))
+    link.symlink_to(file)
+    circle.symlink_to(circle)
+    for path in (link, circle):
+        with whole_file(path) as out:
+            out.write(b"new")
+    assert (file.read_bytes(), link.is_symlink(), circle.read_bytes()) == (b"new", True, b"new")

@@ -65,7 +65,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     The new one has the owner, the group and the permissions of the earlier one. Devices, pipes, and
     files that another one cannot replace like that are written in place; a folder is refused.
     """
-    real = path.resolve()
+    real = Path(os.path.realpath(path))  # `resolve` has a traceback for links in a circle
     if path.exists() and not (path.is_file() and os.access(real.parent, os.W_OK)):
         with path.open("wb") as out:
             yield out
