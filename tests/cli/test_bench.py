@@ -70,3 +70,33 @@ def test_a_run_that_is_asked_to_end_removes_what_it_wrote(
         errors.seek(0)
         assert errors.read() == "Interrupted; everything written was removed.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+SLOW = """
+import sys
+from pathlib import Path
+from posthouse.cli import bench, main
+bench.CHECKOUT = Path(sys.argv[1])
+sys.exit(main.run(["bench"]))
+"""
+
+
+@pytest.mark.parametrize("ending", bench.ENDINGS)
+def test_a_run_that_is_asked_to_end_before_it_has_begun_has_no_traceback(
+    ending: signal.Signals, checkout: Path
+) -> None:
+    """Its modules take a second or two to load."""
+    (checkout / "benchmarks").mkdir()
+    slow = "import time; print('loading', flush=True); time.sleep(60)"
+    (checkout / "benchmarks" / "__main__.py").write_text(slow)
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, checkout],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        os.kill(process.pid, ending)
+        assert process.communicate(timeout=30)[1] == "Interrupted; nothing was written.\n"
+        assert process.returncode == 130

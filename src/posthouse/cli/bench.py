@@ -13,6 +13,7 @@ import typer
 
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.exit_codes import WRONG_USAGE
+from posthouse.cli.output import complain
 
 # Beside src/ in a checkout: the comparisons need SQLite, LMDB and time, not every installation.
 CHECKOUT = Path(__file__).parents[3]
@@ -62,7 +63,10 @@ def bench(
         *(["--directory", str(directory.resolve())] if directory else []),
     ]
     command = [sys.executable, "-m", "benchmarks", *switches, *(names or [])]
-    code = _run(command)
+    code, is_asked = _run(command)
+    if is_asked and code == -signal.SIGTERM:
+        complain("Interrupted; nothing was written.")
+        raise typer.Exit(_KILLED + signal.SIGINT)
     if code < 0:
         name = signal.Signals(-code).name
         raise CommandFailed(
@@ -74,25 +78,28 @@ def bench(
     raise typer.Exit(code)
 
 
-def _run(command: Sequence[str]) -> int:
-    """Runs it to its end. A run that is asked to end removes first what it wrote.
+def _run(command: Sequence[str]) -> tuple[int, bool]:
+    """Runs it to its end. A run that is asked to end (True) removes first what it wrote.
 
-    It is in a session of its own, or Ctrl-C would reach it twice.
+    It is in a session of its own, or Ctrl-C would reach it twice. What it gets is SIGTERM: until it
+    has begun, that ends it without a traceback.
     """
     asked: list[int] = []
     before = {each: signal.signal(each, lambda number, _: asked.append(number)) for each in ENDINGS}
     try:
         with subprocess.Popen(command, cwd=CHECKOUT, start_new_session=True) as run:
+            passed_on: list[int] = []
 
             def pass_on(number: int, _: object) -> None:
-                run.send_signal(number)
+                passed_on.append(number)
+                run.send_signal(signal.SIGTERM)
 
             for each in ENDINGS:
                 if before[each] is not signal.SIG_IGN:
                     signal.signal(each, pass_on)
-            for number in asked:
-                run.send_signal(number)
-            return run.wait()
+            if any(before[number] is not signal.SIG_IGN for number in map(signal.Signals, asked)):
+                pass_on(asked[0], None)
+            return run.wait(), bool(passed_on)
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
