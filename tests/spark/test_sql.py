@@ -240,10 +240,13 @@ def test_a_file_that_fails_is_not_there(spark: SparkSession, tmp_path: Path) -> 
 def test_a_file_is_as_private_as_the_one_that_it_replaces(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.touch(0o600)
-    with new_file(file) as partial:
+    link = tmp_path / "link.csv"
+    link.symlink_to(file)
+    with new_file(link) as partial:
         assert partial.stat().st_mode & 0o777 == 0o600
         partial.write_text("new")
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("new", 0o600)
+    assert link.is_symlink()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with new_file(pipe) as partial:

@@ -45,6 +45,7 @@ def new_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
+    path = Path(os.path.realpath(path))  # a link stays, such as /dev/stdout
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     mode = S_IMODE(path.stat().st_mode) if path.exists() else None
