@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import threading
@@ -187,6 +188,13 @@ def test_an_inventory_is_as_private_as_the_one_that_it_replaces(
         assert posthouse("scan", at(peer), "--output", file).code == 0
         assert file.stat().st_mode & 0o777 == mode
         file.chmod(0o600)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert posthouse("scan", at(peer), "--output", pipe).code == 0
+    assert len(read_inventory(os.read(reader, 1 << 16)).machines) == 1
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_file_that_cannot_be_written_is_told_of(

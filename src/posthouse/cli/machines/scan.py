@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from stat import S_IMODE
 from typing import Annotated
 
 import msgspec
@@ -13,7 +15,7 @@ from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
 from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.machines.page import page
-from posthouse.cli.output import print_json, print_table, say, whole_file
+from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import (
     MachineInventory,
     QueueInventory,
@@ -75,11 +77,20 @@ def _code(machines: list[MachineInventory]) -> int:
 
 def write(path: Path, data: bytes) -> None:
     """Replaces a file as a whole: a reader meanwhile has the old one. A new one is for all."""
-    is_new = not path.exists()
-    with whole_file(path) as file:
-        if is_new:
-            os.fchmod(file.fileno(), 0o644)
-        file.write(data)
+    if path.exists() and not path.is_file():  # a device, a pipe
+        path.write_bytes(data)
+        return
+    path = Path(os.path.realpath(path))
+    mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+    number, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 # -- for people
