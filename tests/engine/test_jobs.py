@@ -681,6 +681,10 @@ def test_history_is_bounded_and_for_those_who_see_the_queue() -> None:
             rig.jobs("ended_jobs", station, rig.q)
     with rig.completion(0xD3):
         rig.jobs("ended_jobs", rig.user("ANNA"))
+    for name, seen in (("ANNA", rows), ("OTTO", rows), ("EVA", [])):
+        assert rig.jobs("ended_jobs_in_sight", rig.user(name), 0, 9) == seen
+    after = rows[0].serial
+    assert rig.jobs("ended_jobs_in_sight", rig.user("ANNA"), after, 1) == rows[1:2]
     rig.restart()
     assert rig.jobs("ended_jobs", rig.user("ANNA"), rig.q) == rows
     assert rig.manager.jobs.history.find(rows[2].serial) == rows[2]

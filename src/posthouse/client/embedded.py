@@ -131,8 +131,13 @@ class EmbeddedLink:
         self._embedded = embedded
         self._desk = EmbeddedDesk(embedded.driver)
         manager = embedded.manager
-        tokens = manager.tokens
-        services = Services(tokens=tokens, rates=Rates(), version=version, leases=self._desk.leases)
+        services = Services(
+            tokens=manager.tokens,
+            machine=manager.machine,
+            rates=Rates(),
+            version=version,
+            leases=self._desk.leases,
+        )
         self._api = Api(self._desk, services)
         self._session: ClientSession | None = None
         self._changed = threading.Condition(threading.RLock())

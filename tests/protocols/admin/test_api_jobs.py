@@ -170,6 +170,25 @@ def test_a_job_that_is_to_wait_for_another_century_is_refused(tmp_path: Path, ye
     with_api(tmp_path, work)
 
 
+def test_the_history_has_the_jobs_of_queues_that_one_may_look_into(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await made(rig)
+        await rig.post(API + "/job-queues", {"name": "CLOSED", "users": ["SUPERVISOR"]})
+        file = b64encode(b"x").decode()
+        for queue in ("WORK", "CLOSED"):
+            jobs = f"{API}/job-queues/{queue}/jobs"
+            reply = await rig.post(jobs, {"file": file})
+            assert reply.status == 201, reply
+            assert (await rig.ask("DELETE", f"{jobs}/{reply.json['number']}")).status == 200
+        alice = await rig.user("alice")
+        for token, queues in (("", ["WORK", "CLOSED"]), (alice, ["WORK"])):
+            options = {"token": token} if token else {}
+            found = await rig.get(API + "/job-history", **options)
+            assert [row["queue"] for row in found.json["jobs"]] == queues
+
+    with_api(tmp_path, work)
+
+
 def test_strangers_do_not_learn_what_a_queue_is_bound_to(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.post(API + "/job-queues", {"name": "WORK"})

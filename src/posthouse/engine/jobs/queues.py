@@ -18,6 +18,7 @@ from posthouse.engine.jobs.files import PAGE_KEY
 from posthouse.engine.jobs.history import DESTROYED
 from posthouse.engine.jobs.job import (
     KEY,
+    EndedJob,
     Job,
     JobQueue,
     JobQueueDefinition,
@@ -303,6 +304,12 @@ class JobQueues(JobService):
         except QmsError:
             return False
         return True
+
+    def ended_jobs_in_sight(self, station: Station, after: int, count: int) -> list[EndedJob]:
+        """What became of the jobs of the queues that a station may look into, as `ended_jobs`."""
+        seen = {id for id, queue in self.queues.items() if self._may_look_into(station, queue)}
+        rows = self.history.rows(None, after)
+        return [row for row in rows if row.queue_id in seen][:count]
 
     def find_queue(self, name: str, kind: int | None = None) -> int:
         """The ID of a queue by its name; of several of the same name by its type."""

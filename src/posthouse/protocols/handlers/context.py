@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from posthouse.engine.accounts.tokens import Tokens
+from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.operations.operations import Operation
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
@@ -149,6 +150,7 @@ class Services:
     """
 
     tokens: Tokens
+    machine: MachineFacade
     rates: Rates
     version: str
     backup: Callable[[str], Outside] | None = None

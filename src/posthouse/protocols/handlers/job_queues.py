@@ -21,7 +21,7 @@ from posthouse.api.jobs import (
 )
 from posthouse.api.types import Done, Nothing
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.jobs.job import EndedJob, JobQueue
+from posthouse.engine.jobs.job import EndedJob
 from posthouse.engine.manager import QueueManager
 from posthouse.model.bindery import (
     NWOT_USER,
@@ -206,14 +206,4 @@ def _ended(manager: QueueManager, station: Station, params: HistoryParams) -> li
         return queues.ended_jobs(station, id, after=after, count=count)
     if manager.bindery.is_supervisor(station):
         return queues.ended_jobs(station, after=after, count=count)
-    seen = {id for id, one in queues.queues.items() if _is_seen(manager, station, one)}
-    rows = queues.history.rows(None, after, None)
-    return [row for row in rows if row.queue_id in seen][:count]
-
-
-def _is_seen(manager: QueueManager, station: Station, queue: JobQueue) -> bool:
-    try:
-        manager.jobs.check_view(station, queue)
-    except QmsError:
-        return False
-    return True
+    return queues.ended_jobs_in_sight(station, after, count)

@@ -201,7 +201,7 @@ def send_message(context: Context, params: QueueParams, body: SendBody) -> Steps
     answered by the message that it sent. The last 64 numbers of a series are kept, for a day.
     """
 
-    message = message_of(body, context.services.tokens.core.settings.computer_name)
+    message = message_of(body, context.services.machine.name)
     context.trace.put_into(message, body.traceparent, body.tracestate)
     transactional = body.delivery == "transactional"
     once = _series_number(body, context.caller.sid, params.queue)

@@ -109,9 +109,9 @@ def plan_reads(context: Context, params: Nothing, body: PlanBody) -> Steps[PlanJ
 
     While nothing new is in any of them the answer waits, as long as was asked for.
     """
-    made, core, seen = rows_module(), context.services.tokens.core, -1
+    made, machine, seen = rows_module(), context.services.machine, -1
     for left_ms in range(body.wait_ms, -1, -LOOK_MS):
-        newest = core.lookup_ids.value  # a figure, for which no turn is needed
+        newest = machine.next_lookup_id  # a figure, for which no turn is needed
         if newest != seen or left_ms < LOOK_MS or left_ms % AGAIN_MS < LOOK_MS:
             seen = newest
             plans = yield from _planned(context, made, body.queues)
@@ -120,8 +120,8 @@ def plan_reads(context: Context, params: Nothing, body: PlanBody) -> Steps[PlanJ
         if left_ms >= LOOK_MS:
             yield context.services.pause(LOOK_MS / 1000)
     return PlanJson(
-        queue_manager=core.settings.computer_name,
-        guid=format_guid(core.guid),
+        queue_manager=machine.name,
+        guid=format_guid(machine.identifier),
         queues=[plan for plan, _ in plans],
         identities=[identity for _, identity in plans],
     )

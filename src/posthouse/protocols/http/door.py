@@ -148,6 +148,7 @@ class Admin:
         pace, search_pace = Pace(share), Pace(share, GIVES_WAY)
         self.services = Services(
             tokens=self.tokens,
+            machine=manager.machine,
             rates=self.rates,
             version=version,
             backup=None if backup is None else awaited(backup),
