@@ -303,7 +303,7 @@ def test_every_ruling_that_a_rule_names_is_explained() -> None:
 CITED = re.compile(
     r"[Dd]ecisions? (\d+(?:(?:, | and )\d+)*)"
     r"|[Qq]ms-facts(?:\.md)?( \d+(?:\.\d)?(?:(?:, |-| and )\d+(?:\.\d)?)*)?"
-    r"|([Ss]tate-machines \d+(?:\.\d+)?(?: [a-z]\b)?|[\w-]+-facts \d|errata \d+\.\d+"
+    r"|([Ss]tate-machines \d+(?:\.\d+)?(?: [a-z]\b)?|(?:[\w-]+-)?facts \d|errata \d+\.\d+"
     r"|wire-advice \d|(?:[Cc]ontract|[Dd]esign|[Hh]ouse)(?:\.md|,) ?(?:section )?\d)"
 )
 
@@ -327,8 +327,8 @@ def test_each_way_to_cite_is_found() -> None:
     text = "decisions 13, 14 and 98; (qms-facts 1.1-1.3; 5); qms-facts.md; Qms-facts 3, 7.1"
     sections = {f"qms-facts {one}" for one in ("1.1", "1.3", "3", "7.1")}
     assert cited_points(text) == {"13", "14", "98", "qms-facts"} | sections
-    papers = "(contract, section 3) Design, 5: design.md 4, windows-facts 2"
-    found = {"contract, section 3", "design, 5", "design.md 4", "windows-facts 2"}
+    papers = "(contract, section 3) Design, 5: design.md 4, windows-facts 2; facts 2.4"
+    found = {"contract, section 3", "design, 5", "design.md 4", "windows-facts 2", "facts 2"}
     assert cited_points(papers) == found
 
 
@@ -358,6 +358,45 @@ def test_every_page_that_the_code_cites_is_there() -> None:
     }
     assert len(cited) > 15
     assert {name: file for name, file in cited.items() if not (ROOT / name).exists()} == {}
+
+
+# What a docstring or a comment names as code, if it has the form of a name of ours.
+NAMED = re.compile(r"`([a-z]\w*_\w+|\w+(?:\.\w+)+|[\w/]+\.py)(?:\(\))?`")
+WORDS_ONLY = re.compile(r'"""(?:.|\n)*?"""|#.*')
+# Names of others: fields of the documents, of IDL, of libraries, of files.
+OF_OTHERS = {"m_reserved", "size_is", "wbclient.h", "NNNNNNNN.suffix"}
+
+
+def unknown_names(text: str, known: set[str]) -> list[str]:
+    """What the words of a module name that is not there."""
+    words = [found[0] for found in WORDS_ONLY.finditer(text)]
+    names = {name for part in words for name in NAMED.findall(part)} - OF_OTHERS
+    parts = {name: re.split(r"[./]", name.removesuffix(".py")) for name in names}
+    return [
+        name
+        for name in sorted(names)
+        if not set(parts[name]) <= known and not (ROOT / name).is_file()
+    ]
+
+
+def test_what_docstrings_and_comments_name_is_there() -> None:
+    modules = source_tree().modules
+    known = {word for module in modules for word in module.path.with_suffix("").parts}
+    for module in modules:
+        known |= set(re.findall(r"\w+", WORDS_ONLY.sub("", module.text)))
+    found = {
+        module.name: names for module in modules if (names := unknown_names(module.text, known))
+    }
+    assert found == {}
+
+
+def test_a_name_that_is_not_there_is_noticed() -> None:
+    text = '"""Made by `old_name` and `Class.gone`, see `tools/lost.py`."""  # `there_now`, `X`'
+    assert unknown_names(text, {"there_now", "Class"}) == [
+        "Class.gone",
+        "old_name",
+        "tools/lost.py",
+    ]
 
 
 def test_every_line_of_the_threat_model_has_a_test_that_exists() -> None:

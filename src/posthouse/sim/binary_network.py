@@ -249,7 +249,7 @@ class MachineNetwork(Generic[P]):
 
 
 class Wires(MachineNetwork[BinaryProtocol]):
-    """`posthouse.protocols.binary.network.Network` for one simulated machine."""
+    """`posthouse.protocols.binary.network.BinaryNetwork` for one simulated machine."""
 
     def plug_in(self, protocol: BinaryProtocol) -> None:
         """Listens for sessions and pings."""

@@ -12,7 +12,7 @@ HTTP_PORT = 80
 
 
 class Posts(MachineNetwork[SrmpProtocol]):
-    """`posthouse.protocols.srmp.network.Network` for one simulated machine."""
+    """`posthouse.protocols.srmp.network.SrmpNetwork` for one simulated machine."""
 
     def plug_in(self, protocol: SrmpProtocol) -> None:
         """Listens for requests."""

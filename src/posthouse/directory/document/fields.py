@@ -201,7 +201,7 @@ FIELDS: Final[dict[type[DirectoryObject], tuple[Field, ...]]] = {
     User: (Field("name", "name"), Field("sid", "security_identifier", format_sid, parse_sid)),
     ConnectedNetwork: (Field("name", "name"), _SECURITY),
 }
-"""What is written as it is; what names other objects is in `document_writing` and `_reading`."""
+"""What is written as it is; `writing.py` and `reading.py` have what names other objects."""
 
 REFERENCES: Final[dict[type[DirectoryObject], dict[str, str]]] = {
     RoutingLink: {"gates": "site_gate_identifier_list"},

@@ -1,7 +1,7 @@
-"""Which attribute of LDAP holds which attribute of an object ([MS-MQDSSM] 2.2, facts 2.3 to 2.5).
+"""Which attribute of LDAP holds which attribute of an object ([MS-MQDSSM] 2.2).
 
-Only what one value of one entry means by itself; names, places and references to other entries are
-the business of `ldap_reading` and `ldap_writing`.
+Only what one value of one entry means by itself (routing-and-directory-facts 2); names, places and
+references to other entries are the business of `ldap/reading.py` and `ldap/writing.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects of the directory made of LDAP entries ([MS-MQDSSM] 2.2, facts 2.2 to 2.6).
+"""Objects of the directory made of LDAP entries ([MS-MQDSSM] 2.2, routing-and-directory-facts 2).
 
 An `Atlas` remembers what stands where, because entries name each other by their places. An entry
 that cannot be used is a `BadEntry` with its reason; it never spoils the others.

@@ -1,4 +1,4 @@
-"""LDAP entries made of objects of the directory ([MS-MQDSSM] 2.2, facts 2.2 to 2.6)."""
+"""LDAP entries made of objects of the directory ([MS-MQDSSM] 2.2)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def computer_attributes(
 
 
 def settings_attributes(value: QueueManager) -> Attributes:
-    """MSMQSettings of a server, one below each of its sites; facts 2.4."""
+    """MSMQSettings of a server, one below each of its sites."""
     return {
         "mSMQQMID": of_octets(value.identifier),
         "mSMQServices": of_number(service_type(value)),

@@ -120,7 +120,7 @@ class Wake(NamedTuple):
 
 
 class PeerRequest(NamedTuple):
-    """A signed call on another queue manager; what it answers goes to `TwoPhase.answered`."""
+    """A signed call on another queue manager; what it answers goes to `manager.transactions`."""
 
     peer: bytes
     url: str

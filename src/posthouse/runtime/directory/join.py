@@ -2,7 +2,8 @@
 
 A domain gives identifiers itself, and an earlier installation may have left an object below its
 computer. An unused queue manager takes over that object's identifier; one that
-has been used keeps its own, for messages and names of others carry it (facts 2.4 and 4).
+has been used keeps its own, for messages and names of others carry it
+(routing-and-directory-facts 2, routing-and-directory-facts 4).
 """
 
 from __future__ import annotations

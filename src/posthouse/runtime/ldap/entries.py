@@ -71,7 +71,7 @@ class Contexts(NamedTuple):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """The server's answers as results of directory operations, facts 2.1."""
+    """The server's answers as results of directory operations (routing-and-directory-facts 2)."""
     try:
         yield
     except LdapRefusal as refusal:

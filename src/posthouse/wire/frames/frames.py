@@ -6,7 +6,7 @@ with the same number, and an answer may overtake another. An ERROR with request 
 frame of a session: its receiver closes.
 
 Payloads of everyday requests are packed with `struct`; all others are MessagePack arrays of the
-structures in `frame_payloads`, one for each kind.
+structures in `frames/payloads.py`, one for each kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns record batches into messages of a stage, in portions, by destination.
 
-Needs pyarrow and numpy; `handlers_stages` brings it in where a stage is written. What is slow runs
-in a thread: reading the rows, and making the packets once their queues are known.
+Needs pyarrow and numpy; `handlers/stages.py` brings it in where a stage is written. What is slow
+runs in a thread: reading the rows, and making the packets once their queues are known.
 """
 
 from __future__ import annotations
