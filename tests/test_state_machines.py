@@ -6,6 +6,8 @@ documents and from our rulings on them, not from the tables in the source.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
@@ -18,6 +20,7 @@ from posthouse.protocols.binary.link_states import LINK_STATES as BINARY_LINK_ST
 from posthouse.protocols.binary.session_states import SESSION_STATES
 from posthouse.protocols.srmp.link_states import LINK_STATES as SRMP_LINK_STATES
 from posthouse.rpc.connection_states import CONNECTION_STATES
+from tests.support.source import source_tree
 from tools import state_machines
 
 # [MS-MQQB] figures 3 and 4, sections 3.1.5.2 to 3.1.5.5, 3.1.5.8, 3.1.5.9. An event that is not
@@ -165,6 +168,60 @@ def test_every_state_of_a_table_can_be_reached(name: str) -> None:
 def test_the_page_is_what_the_tables_say() -> None:
     """Made by: python -m tools.state_machines"""
     assert state_machines.PAGE.read_text(encoding="utf-8") == state_machines.page()
+
+
+# Where things with a table live; nothing else there has a `state`.
+OWNERS = ("protocols/binary/", "protocols/srmp/", "rpc/", "engine/jobs/")
+
+
+def states_set(tree: ast.AST) -> Iterator[tuple[int, ast.expr]]:
+    """What is assigned to an attribute `state`, and in which line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and target.attr == "state":
+                    yield node.lineno, node.value
+
+
+def is_of_a_table(value: ast.expr) -> bool:
+    """`X_STATES.first`, `X_STATES.after(...)`, or of a job its state with another place."""
+    words = ast.unparse(value)
+    return (
+        words.endswith("_STATES.first")
+        or "_STATES.after(" in words
+        or words.startswith("job.state._replace(place=")
+    )
+
+
+def test_states_change_by_their_tables_alone() -> None:
+    """The phase of a job is in its flags: `advance` asks the table and then calls `set_state`."""
+    found = [
+        (module.name, ast.unparse(value))
+        for module in source_tree().modules
+        if module.name.startswith(OWNERS)
+        for _, value in states_set(module.tree)
+        if not is_of_a_table(value)
+    ]
+    known = [("engine/jobs/job.py", "state"), *[("engine/jobs/shared.py", "state")] * 2]
+    assert found == known
+    cursor = source_tree().classes("engine/queues/queue.py")["Cursor"]
+    assert [line for line, value in states_set(cursor) if not is_of_a_table(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("self.state = LINK_STATES.first; self.state = LINK_STATES.after(self.state, event)", 0),
+        ("link.state = LinkState.OPEN", 1),
+        ("self.state: LinkState = LinkState.OPEN", 1),
+        ("job.state = job.state._replace(place=place)", 0),
+        ("job.state = job.state._replace(flags=0)", 1),
+    ],
+)
+def test_a_state_that_is_set_beside_its_table_is_noticed(text: str, count: int) -> None:
+    wrong = [value for _, value in states_set(ast.parse(text)) if not is_of_a_table(value)]
+    assert len(wrong) == count
 
 
 class Lamp(Enum):
