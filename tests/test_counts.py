@@ -33,7 +33,15 @@ def serve(manager, row):
     "src/posthouse/wire/x_two.py": "",
     "src/posthouse/wire/x_three.py": "",
     "tests/helper.py": "class MemoryStore: ...\n",
+    "tests/paper.py": """
+class Paper:
+    def append(self, records): ...
+    def sync(self): ...
+    def read(self, number): ...
+    def has_room(self): ...
+""",
     "tests/test_one.py": "from tests.test_two import rig\n",
+    "tests/test_three.py": "from tests import (\n    helper,\n    test_two,\n)\n",
 }
 EXPECTED = {
     "modules": 12,
@@ -52,10 +60,10 @@ EXPECTED = {
     "class_names": 1,
     "class_names_everywhere": 2,
     "the_same": 1,
-    "test_helpers": 1,
-    "helper_lines": 1,
-    "tests_from_tests": 1,
-    "memory_stores": 1,
+    "test_helpers": 2,
+    "helper_lines": 7,
+    "tests_from_tests": 2,
+    "memory_stores": 2,
 }
 
 
@@ -83,4 +91,4 @@ def test_each_fault_is_counted(tree: Path) -> None:
 def test_what_a_line_has_counted_is_listed(tree: Path) -> None:
     assert printed(str(tree), "--list", "twins") == ["store/log.py: read_all beside read"]
     assert printed(str(tree), "--list", "circles") == ["engine/a.py", "engine/b.py"]
-    assert printed(str(tree), "--list", "helper_lines") == ["1"]
+    assert printed(str(tree), "--list", "helper_lines") == ["7"]

@@ -23,6 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FOUR_PACKAGES = {"engine", "store", "protocols", "client"}
 THE_SAME = re.compile(r"The\s+same\b")
 PREFIX_FILES = 3
+# A line, or several of them in brackets; a quick look before a file is parsed.
+TEST_IMPORTED = re.compile(r"^ *(from|import) ([^\n(]*|[^\n]*\([^)]*)\btest_", re.MULTILINE)
+# What a store can do, whatever its class is called.
+STORE_METHODS = {"append", "sync", "read", "has_room"}
 
 
 class Counts:
@@ -173,11 +177,17 @@ class Counts:
 
     @property
     def memory_stores(self) -> list[str]:
-        """Stores in memory, for tests: classes that end with MemoryStore."""
+        """Stores in memory, for tests: called so, or with the methods of a store and no base."""
         folders = [self._root / name for name in ("src", "tests", "benchmarks", "fuzz")]
         files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-        pattern = re.compile(r"^class \w*MemoryStore\b", re.MULTILINE)
-        return [str(path.relative_to(self._root)) for path in files if pattern.search(text(path))]
+        return [
+            f"{path.relative_to(self._root)}: {node.name}"
+            for path in files
+            if re.search(r"^class \w*MemoryStore\b|^    def has_room\b", text(path), re.MULTILINE)
+            for node in ast.walk(ast.parse(text(path)))
+            if isinstance(node, ast.ClassDef)
+            if node.name.endswith("MemoryStore") or (is_a_store(node) and "src" not in path.parts)
+        ]
 
     def _functions(self) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
         for module in self._tree.modules:
@@ -196,12 +206,18 @@ def without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.
     return node.body[1:] if ast.get_docstring(node) is not None else node.body
 
 
+def is_a_store(node: ast.ClassDef) -> bool:
+    """Whether it has the methods of a store itself; what extends another one adds to that."""
+    methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    return not node.bases and methods >= STORE_METHODS
+
+
 def imports_of_tests(root: Path) -> list[str]:
     """Where a test module, or something of one, is imported below `tests`."""
     return [
         f"{path.relative_to(root)}: {ast.unparse(node)}"
         for path in sorted((root / "tests").rglob("*.py"))
-        if re.search(r"^ *(from|import) .*\btest_", found := text(path), re.MULTILINE)
+        if TEST_IMPORTED.search(found := text(path))
         for node in ast.walk(ast.parse(found))
         if isinstance(node, ast.Import | ast.ImportFrom) and names_a_test(node)
     ]
