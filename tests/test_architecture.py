@@ -346,6 +346,94 @@ def test_a_reason_to_refuse_is_worked_out_in_one_place(reason: str) -> None:
     assert found == {place}
 
 
+# Functions that put messages into a queue without a word of admission, and why that is right.
+WAYS_IN: dict[str, tuple[str, ...]] = {
+    "they were admitted before": (
+        "engine/transactions/collection.py: _append_pending",
+        "engine/transactions/collection.py: _commit_batch",
+        "engine/transfer/receiving.py: _take_run",
+    ),
+    "answers, without which a sender keeps what it sent": (
+        "engine/messages/acknowledgments.py: send",
+        "engine/transfer/srmp/streams.py: _send",
+    ),
+    "copies and moves to journals and dead-letter queues": (
+        "engine/messages/enqueue.py: copy",
+        "engine/messages/outcome.py: _keep",
+    ),
+    "moves within the machine, whose few reasons are those of `Moving.admit`": (
+        "engine/messages/moving.py: relocate",
+    ),
+    "what waited in an outgoing queue goes to a connector queue, if there is room": (
+        "engine/directory/connectors.py: _enter",
+    ),
+    "pieces of job files, after `check_room`": ("engine/jobs/files.py: _append",),
+}
+ARRIVES = {"arrive", "arrive_pending"}
+
+
+def ways_in(module: Module) -> Iterator[str]:
+    """The functions of a module that put a message into a queue, and name no admission."""
+    for node in module.nodes:
+        if isinstance(node, ast.FunctionDef) and node.name not in ("accept", "apply_message"):
+            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+            puts = any(puts_in(call, module) for call in calls)
+            if puts and not any("admit" in name for name in names_in(node)):
+                yield f"{module.name}: {node.name}"
+
+
+def puts_in(call: ast.Call, module: Module) -> bool:
+    """`core.arrive(...)`, `self._sending.accept(...)`, `row._replace(queue=...)`."""
+    *owner, name = chain_of(call.func) or ("",)
+    if name == "_replace":
+        return any(word.arg == "queue" for word in call.keywords)
+    own = "self" if module.name == "engine/messages/enqueue.py" else "_sending"
+    return name in ARRIVES or (name == "accept" and own in owner)
+
+
+def all_ways_in() -> set[str]:
+    inside = [module for module in modules() if module.package == "engine"]
+    outside = [module for module in inside if not module.name.startswith("engine/ledger/")]
+    return {way for module in outside for way in ways_in(module)}
+
+
+def test_every_way_into_a_queue_asks_the_admission() -> None:
+    """A new reason to refuse a message holds there, or the list says why it does not."""
+    assert all_ways_in() - {name for names in WAYS_IN.values() for name in names} == set()
+
+
+# Who raises what refuses a message because of its queue or its machine.
+REFUSALS = {
+    "MachineQuotaExceeded": {"engine/messages/admission.py"},
+    "MessageNotAuthenticated": {"engine/messages/admission.py"},
+    "QueueQuotaExceeded": {
+        "engine/messages/admission.py",
+        "engine/messages/moving.py",  # moves within the machine
+        "protocols/handlers/returning.py",  # once more, for the messages after one that got it
+    },
+    "TimedOutInTransit": {"engine/messages/admission.py"},
+}
+
+
+def refusals() -> set[tuple[str, str]]:
+    return {
+        (name, module.name)
+        for module in modules()
+        for node in module.nodes
+        if isinstance(node, ast.Raise) and node.exc is not None
+        for name in names_in(node.exc) & REFUSALS.keys()
+    }
+
+
+def test_only_the_admission_refuses_messages() -> None:
+    assert {(name, place) for name, place in refusals() if place not in REFUSALS[name]} == set()
+
+
+def test_the_lists_of_what_is_not_asked_and_of_who_refuses_hold() -> None:
+    assert {name for names in WAYS_IN.values() for name in names} == all_ways_in()
+    assert {(name, place) for name in REFUSALS for place in REFUSALS[name]} == refusals()
+
+
 # Modules whose names begin alike, where a folder of their own would say less.
 PREFIXES = {
     "client/aio_": "the asyncio client; without `aio_` these are the names of the blocking one",
@@ -511,7 +599,11 @@ def test_no_test_sleeps() -> None:
     ] == []
 
 
-OWN_PLACES = {"engine/ledger/rows.py"}  # of a row, whose layout is the engine's
+OWN_PLACES = {
+    "cli/decode/capture/blanking.py",  # what of a captured packet is secret, by its summary
+    "engine/ledger/rows.py",  # of a row, whose layout is the engine's
+    "protocols/remote_read/sections.py",  # where a packet is cut for a reader ([MS-MQRR] 2.2.7)
+}
 
 
 def test_the_queue_manager_has_an_attribute_for_each_part_and_no_other() -> None:
@@ -621,6 +713,11 @@ BAD = [
         "from posthouse.wire.packet.packet_fields import summarize\n_FLAGS_AT = 2",
         test_only_wire_has_the_places_of_a_packet,
     ),
+    (
+        "engine/a.py",
+        "from posthouse.wire.packet.packet_fields import summarize\nend = seen.body_at + 4",
+        test_only_wire_has_the_places_of_a_packet,
+    ),
     ("engine/a.py", "x = int.from_bytes(packet[4:8])", test_only_wire_has_the_places_of_a_packet),
     ("engine/a.py", "x = one.packet[PLACE]", test_only_wire_has_the_places_of_a_packet),
     ("protocols/a.py", "queue.outgoing.next_hops = ()", test_only_the_engine_changes_what_it_has),
@@ -633,6 +730,26 @@ BAD = [
     ("protocols/a.py", "import struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("cli/a.py", "from struct import Struct", test_structures_of_bytes_are_where_bytes_are_read),
     ("store/a.py", "class A: ...\ndef f():\n    class A: ...", test_a_class_name_is_used_once),
+    (
+        "engine/a.py",
+        "def f(self): self._sending.accept(queue, batch)",
+        test_every_way_into_a_queue_asks_the_admission,
+    ),
+    (
+        "engine/a.py",
+        "def f(core): core.arrive(row, batch)",
+        test_every_way_into_a_queue_asks_the_admission,
+    ),
+    (
+        "engine/a.py",
+        "def f(row): x = row._replace(queue=target.number)",
+        test_every_way_into_a_queue_asks_the_admission,
+    ),
+    (
+        "protocols/a.py",
+        "raise QueueQuotaExceeded('full')",
+        test_only_the_admission_refuses_messages,
+    ),
     ("engine/a.py", "x = row[11] & 1", test_rows_and_summaries_are_read_by_name),
     ("engine/a.py", "x = rows[at][11]", test_rows_and_summaries_are_read_by_name),
     ("protocols/a.py", "x = message[1]", test_rows_and_summaries_are_read_by_name),
@@ -752,6 +869,12 @@ ENGINE = {
         ("self._part = manager.part\nself._part.call()", 0),
         ("self._part = manager.part\nself._part.inner.x", 1),
         ("def f(one: Facade): one.inner.x; one.call()", 1),
+        ("def f(one: Facade | None): one.inner", 1),
+        ("def f(one: 'Facade'): self._one = one\nself._one.inner", 1),
+        ("part, n = manager.part, 1\npart.inner.x; part.call()", 1),
+        ("if part := manager.part: part.inner", 1),
+        ("part: Facade = manager.part\npart.inner", 1),
+        ("class Has:\n    one: Facade\ncontext.has.one.inner; has.one.call(); one.inner", 1),
     ],
 )
 def test_the_count_of_reaches_notices(text: str, count: int, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ CALLS = {"engine/machine/health.py", "engine/sessions/calls.py", "engine/transfe
 GIVEN = {"engine/transfer/outgoing_cursor.py": "OutgoingCursor"}
 LEDGER = "engine/ledger/ledger.py"
 # What they give that is a value: its own fields may be read.
-VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
+VALUES = {("machine", part) for part in ("name", "refusals", "settings", "state")}
 # Modules in which `manager` is something else: a queue manager as its clients see it.
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
 ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
@@ -53,6 +53,7 @@ ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
 PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
 PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
 LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
+PLACES_OF_FIELDS = {"body_at", "extension_at", "label_at", "properties_at"}  # of a summary
 ROWS = {"row", "look", "seen"}  # what rows and summaries are called
 SENT = {"message"}  # what a message on its way out is called; in `wire` that is bytes
 
@@ -380,7 +381,8 @@ class SourceTree:
             rest = past_the_manager(chain)
             if not rest:
                 rest = next(
-                    ((*known[chain[:n]], *chain[n:]) for n in (1, 2) if chain[:n] in known), ()
+                    ((*known[chain[:n]], *chain[n:]) for n in (1, 2) if chain[:n] in known),
+                    self._past_a_field(chain),
                 )
             if rest:
                 found.append((node.lineno, rest))
@@ -393,20 +395,64 @@ class SourceTree:
         """
         found: dict[Chain, Chain] = {}
         for node in module.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                rest = past_the_manager(chain_of(node.value))
-                target = chain_of(node.targets[0])
-                if rest and rest[0] in self.parts_of_the_manager and 1 <= len(target) <= 2:
-                    found[target] = rest
-            elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
-                part = self._part_of_class.get(node.annotation.id)
-                found |= {(node.arg,): (part,)} if part else {}
+            if isinstance(node, ast.arg) and (part := self._part_of(node.annotation)):
+                found[node.arg,] = (part,)
+        for target, value in assigned(module):
+            rest = past_the_manager(value) or found.get(value, ())
+            if rest and rest[0] in self.parts_of_the_manager and 1 <= len(target) <= 2:
+                found[target] = rest
         return found
+
+    def _past_a_field(self, chain: Chain) -> Chain:
+        """What follows on a field that has a facade: `context.services.tokens.core`."""
+        begin = 2 if chain[:1] == ("self",) else 1  # of another class it may be something else
+        for at, name in enumerate(chain[begin:], begin):
+            if name in self._fields:
+                return (self._fields[name], *chain[at + 1 :])
+        return ()
+
+    def _part_of(self, annotation: ast.expr | None) -> str:
+        """The part of the queue manager whose facade an annotation names; empty: none."""
+        names = names_in(annotation) if annotation is not None else set[str]()
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            names = {annotation.value}
+        return next((part for name in names if (part := self._part_of_class.get(name))), "")
+
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        """Fields of classes outside the engine that have a facade, by their names: `tokens`."""
+        return {
+            node.target.id: part
+            for module in self.modules
+            if uses_the_engine(module)
+            for scope in module.nodes
+            if isinstance(scope, ast.ClassDef)
+            for node in scope.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+            if (part := self._part_of(node.annotation))
+        }
 
     @cached_property
     def _part_of_class(self) -> dict[str, str]:
         """The part of the queue manager that has each class of a facade."""
         return {name: part for part, (_, name) in self._facades.items()}
+
+
+def assigned(module: Module) -> Iterator[tuple[Chain, Chain]]:
+    """The names that get other names: `a = b.c`, `a, self.d = b.c, e`, `(a := b.c)`."""
+    for node in module.nodes:
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            targets, value = [node.target], node.value
+        else:
+            continue
+        for target in targets:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = zip(target.elts, value.elts, strict=False)
+                yield from ((chain_of(one), chain_of(other)) for one, other in pairs)
+            else:
+                yield chain_of(target), chain_of(value)
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -473,6 +519,9 @@ def places_in(module: Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.Attribute) and node.attr in ("pack_into", "unpack_from"):
             yield node.attr
+        elif isinstance(node, ast.BinOp):
+            fields = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+            yield from fields & PLACES_OF_FIELDS
         elif isinstance(node, ast.Slice):
             parts = [part for end in (node.lower, node.upper) if end for part in ast.walk(end)]
             names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
