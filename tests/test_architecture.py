@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.source import source_tree
 from tools import reach_names
-from tools.counts import imports_of_tests
+from tools.counts import Counts, imports_of_tests
 from tools.source_tree import (
     FACADES,
     TWIN_PACKAGES,
@@ -583,6 +583,16 @@ def test_no_test_imports_another() -> None:
     assert imports_of_tests(ROOT) == []
 
 
+STORES_IN_MEMORY = [
+    "tests/engine/rig.py: PaperStore",  # its log is a list of records, which tests read and cut
+    "tests/support/memory_store.py: MemoryStore",
+]
+
+
+def test_there_is_no_further_store_in_memory() -> None:
+    assert Counts(ROOT).memory_stores == STORES_IN_MEMORY
+
+
 def test_no_test_sleeps() -> None:
     """Waiting on the clock is for tests against real processes only."""
     files = [
@@ -874,6 +884,9 @@ ENGINE = {
         ("part, n = manager.part, 1\npart.inner.x; part.call()", 1),
         ("if part := manager.part: part.inner", 1),
         ("part: Facade = manager.part\npart.inner", 1),
+        ("engine = desk.manager\nengine.part.inner; engine.part.call()", 1),
+        ("def f(one: QueueManager): one.part.inner; one.part.call()", 1),
+        ("getattr(manager.part, 'inner'); getattr(figures, 'part')", 1),
         ("class Has:\n    one: Facade\ncontext.has.one.inner; has.one.call(); one.inner", 1),
     ],
 )

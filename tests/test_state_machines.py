@@ -224,6 +224,14 @@ def test_a_state_that_is_set_beside_its_table_is_noticed(text: str, count: int) 
     assert len(wrong) == count
 
 
+def test_no_other_page_has_a_diagram() -> None:
+    """It would be drawn by hand, and no longer be true one day."""
+    pages = sorted(state_machines.PAGE.parent.glob("*.md"))
+    assert [page.name for page in pages if "```mermaid" in page.read_text("utf-8")] == [
+        state_machines.PAGE.name
+    ]
+
+
 class Lamp(Enum):
     OFF = "off"
     ON = "on"

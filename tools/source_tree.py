@@ -44,6 +44,7 @@ CALLS = {"engine/machine/health.py", "engine/sessions/calls.py", "engine/transfe
 # What a facade gives that is more than a value: who has one may name its class.
 GIVEN = {"engine/transfer/outgoing_cursor.py": "OutgoingCursor"}
 LEDGER = "engine/ledger/ledger.py"
+MANAGER = {"manager", "_manager", "m"}  # what the queue manager is called
 # What they give that is a value: its own fields may be read.
 VALUES = {("machine", part) for part in ("name", "refusals", "settings", "state")}
 # Modules in which `manager` is something else: a queue manager as its clients see it.
@@ -375,9 +376,12 @@ class SourceTree:
         }
         found = []
         for node in module.nodes:
-            if not isinstance(node, ast.Attribute) or id(node) in inner:
+            if isinstance(node, ast.Call) and called(node.func) == "getattr":
+                chain = (*chain_of(node.args[0]), "getattr")
+            elif isinstance(node, ast.Attribute) and id(node) not in inner:
+                chain = chain_of(node)
+            else:
                 continue
-            chain = chain_of(node)
             rest = past_the_manager(chain)
             if not rest:
                 rest = next(
@@ -395,11 +399,16 @@ class SourceTree:
         """
         found: dict[Chain, Chain] = {}
         for node in module.nodes:
-            if isinstance(node, ast.arg) and (part := self._part_of(node.annotation)):
-                found[node.arg,] = (part,)
+            if isinstance(node, ast.arg) and node.annotation is not None:
+                if part := self._part_of(node.annotation):
+                    found[node.arg,] = (part,)
+                elif names_in(node.annotation) == {"QueueManager"} and node.arg not in MANAGER:
+                    found[node.arg,] = ()
         for target, value in assigned(module):
             rest = past_the_manager(value) or found.get(value, ())
-            if rest and rest[0] in self.parts_of_the_manager and 1 <= len(target) <= 2:
+            is_part = bool(rest) and rest[0] in self.parts_of_the_manager
+            is_manager = (value in found and not rest) or MANAGER & {*value[-1:]}
+            if (is_part or is_manager) and 1 <= len(target) <= 2 and not MANAGER & {*target}:
                 found[target] = rest
         return found
 
@@ -491,7 +500,7 @@ def reachable(start: str, graph: Graph) -> set[str]:
 
 def past_the_manager(chain: Chain) -> Chain:
     """What follows on the last `manager` of a chain."""
-    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager", "m")]
+    places = [at for at, name in enumerate(chain) if name in MANAGER]
     return chain[places[-1] + 1 :] if places else ()
 
 
