@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from pathlib import Path
 
@@ -34,7 +35,15 @@ async def filled(rig: ApiRig) -> list[int]:
 
 def shows(text: str) -> bool:
     body = base64.b64encode(JSON.encode()).decode()[8:-8]
-    return any(shape in text for shape in ("4111", body, BINARY[8:-4]))
+    card = re.search(r"(?<![0-9a-f-])4111(?![0-9a-f-])", text)  # not digits of an identifier
+    return card is not None or any(shape in text for shape in ("card4111", body, BINARY[8:-4]))
+
+
+def test_digits_of_identifiers_are_not_what_is_masked() -> None:
+    for digits in ("e3d74111-bc12-44e5-9ac9", "bc124-4111-9ac9", "4111bc12-44e5", "1763574111"):
+        assert not shows(f'{{"id": "{digits}"}}')
+    for text in (JSON, r'"{\"card\": \"4111\"}"', "<card>4111</card>", "card4111"):
+        assert shows(text)
 
 
 def test_roles_with_masks_see_the_rest_and_others_everything(tmp_path: Path) -> None:
