@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What one client session may use. Settings of the runtime."""
+    """What one client session may use. Only the size of a frame follows a setting."""
 
     frame_size_max: int = FRAME_SIZE_MAX
     requests_max: int = 1024  # outstanding; more are not read
