@@ -612,7 +612,6 @@ def test_no_test_sleeps() -> None:
 OWN_PLACES = {
     "cli/decode/capture/blanking.py",  # what of a captured packet is secret, by its summary
     "engine/ledger/rows.py",  # of a row, whose layout is the engine's
-    "protocols/remote_read/sections.py",  # where a packet is cut for a reader ([MS-MQRR] 2.2.7)
 }
 
 

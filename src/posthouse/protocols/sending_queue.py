@@ -41,7 +41,7 @@ class SendingQueue:
         """A new session begins with a new sender."""
         self.begins_anew = False
         self.sender = manager.transfer.begin_sending(self.number, peer)
-        self._last_ack = _last_ack_of(self.sender)
+        self._last_ack = self.sender.last_ack
         return self.sender
 
     @property
@@ -55,21 +55,19 @@ class SendingQueue:
         interval_ms = self.resend_interval_ms
         self.resend_at_ms = now_ms + interval_ms
         interval_s = interval_ms // 1000
-        self.sender.transfer.resend_planned(
-            self.sender.queue, self.resend_index, interval_s, utc_s + interval_s
-        )
+        self.sender.resend_planned(self.resend_index, interval_s, utc_s + interval_s)
 
     @property
     def has_progress(self) -> bool:
         """Whether acknowledgments of order came since the last look."""
-        return self.sender is not None and _last_ack_of(self.sender) != self._last_ack
+        return self.sender is not None and self.sender.last_ack != self._last_ack
 
     def look_for_progress(self, utc_s: int, now_ms: int) -> None:
         """Progress takes the interval back to the first one (state-machines 3 d and 8.4 e)."""
         sender = self.sender
         if sender is None or not self.has_progress:
             return
-        self._last_ack = _last_ack_of(sender)
+        self._last_ack = sender.last_ack
         self.resend_index, self.resend_at_ms = 0, NEVER
         if sender.unacknowledged:
             self.start_timer(utc_s, now_ms)
@@ -96,8 +94,3 @@ class SendingQueue:
         sender, self.sender = self.sender, None
         if sender is not None:
             sender.end()
-
-
-def _last_ack_of(sender: OutgoingCursor) -> tuple[int, int]:
-    info = sender.transfer.info(sender.queue)
-    return info.last_ack_id, info.last_ack_number

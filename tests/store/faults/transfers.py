@@ -106,6 +106,12 @@ def _end(scene: Scene) -> Call:
     return lambda m: sender.end()
 
 
+@operation("Sender.resend_planned")
+def _resend_planned(scene: Scene) -> Call:
+    sender, _ = session(scene, b"one")
+    return lambda m: sender.resend_planned(1, 10, 1_700_000_010)
+
+
 @operation("Sender.holds")
 def _holds(scene: Scene) -> Call:
     sender, taken = session(scene, b"one")

@@ -67,7 +67,7 @@ class Admission:
                 definition.transactional is not bool(flags & FLAG_TRANSACTIONAL)
                 and definition.role is not QueueRole.INTERNAL
             ):
-                raise _other_kind(queue)
+                raise other_kind(queue)
             if definition.authentication or definition.privacy_level != PRIVACY_OPTIONAL:
                 encrypted = is_encrypted(batch.packets[0], seen)
                 check_protection(queue, bool(flags & FLAG_AUTHENTICATED), encrypted)
@@ -123,7 +123,8 @@ def _not_as_sent(in_transaction: bool) -> TransactionUsage:
     )
 
 
-def _other_kind(queue: Queue) -> TransactionUsage:
+def other_kind(queue: Queue, remedy: str = "") -> TransactionUsage:
+    """The refusal of a message that is transactional where its queue is not, or the other way."""
     transactional = queue.definition.transactional
     kind = (
         "transactional, the message is not"
@@ -132,7 +133,7 @@ def _other_kind(queue: Queue) -> TransactionUsage:
     )
     return TransactionUsage(
         f"the queue {queue.name} is {kind}",
-        IN_TRANSACTION if transactional else OUTSIDE_TRANSACTIONS,
+        remedy or (IN_TRANSACTION if transactional else OUTSIDE_TRANSACTIONS),
     )
 
 

@@ -27,6 +27,7 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.rows import class_of_doom
 from posthouse.engine.ledger.steps import Allowance, SteppedWork
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import other_kind
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
@@ -147,12 +148,10 @@ class Moving:
             raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:
             return
-        transactional = target.definition.transactional
-        if transactional != bool(row.flags & FLAG_TRANSACTIONAL):
+        if target.definition.transactional is not bool(row.flags & FLAG_TRANSACTIONAL):
             # Choice: a move must not bring in what a send could not.
-            kind = "transactional" if transactional else "not transactional"
-            raise TransactionUsage(
-                f"the queue {target.name} is {kind}, the message is of the other kind",
+            raise other_kind(
+                target,
                 "It keeps its kind when it is moved. `posthouse message resend SRC --to DEST` "
                 "sends it there as a new message, and removes it here.",
             )

@@ -108,9 +108,9 @@ class OutgoingCursor:
         "_reading",
         "_targets",
         "_tracing",
+        "_transfer",
         "live",
         "queue",
-        "transfer",
     )
 
     def __init__(
@@ -128,7 +128,7 @@ class OutgoingCursor:
         self._reading = reading
         self._outcomes = outcomes
         self._tracing = tracing
-        self.transfer = transfer
+        self._transfer = transfer
         self.queue = queue
         self.live = True
         self._marks = [0] * PRIORITIES  # lookup ids: up to there it has been
@@ -171,7 +171,7 @@ class OutgoingCursor:
         """3.1.7.1: only while the queue is connected; a paused or locked one is not."""
         return (
             self.live
-            and self.transfer.connection_active
+            and self._transfer.connection_active
             and self._outgoing.state is OutgoingQueueState.CONNECTED
         )
 
@@ -267,7 +267,7 @@ class OutgoingCursor:
 
     def _prepare(self, choice: _Choice) -> list[Outbound]:
         """The packets; a damaged one stays, locked until the next start."""
-        core, sequences = self._core, self.transfer.sequences
+        core, sequences = self._core, self._transfer.sequences
         try:
             self._reading.fetch_many(choice.numbers)
         except Unreadable:
@@ -310,7 +310,7 @@ class OutgoingCursor:
         core, seen, clear = self._core, summarize(packet), packet
         if not row.flags & FLAG_REMOTE:
             try:
-                packet = self.transfer.seal(packet, seen, core.now_ms)
+                packet = self._transfer.seal(packet, seen, core.now_ms)
             except QueueError as error:
                 self._not_encrypted(number, row, error)
                 return b""
@@ -324,7 +324,7 @@ class OutgoingCursor:
         self._outcomes.delete(self.queue, number, row, NACK_COULD_NOT_ENCRYPT)
         status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
         attempt = ConnectionAttempt(status, core.utc, error.code, outgoing.next_hops)
-        self.transfer.connection_attempted(self.queue, attempt)
+        self._transfer.connection_attempted(self.queue, attempt)
         core.event("message_not_encrypted", queue=self.queue.name, why=str(error))
 
     # -- what comes back
@@ -347,7 +347,7 @@ class OutgoingCursor:
 
     def resend(self) -> None:
         """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
-        self._again = self.transfer.sequences.unfinished_after(self.queue)
+        self._again = self._transfer.sequences.unfinished_after(self.queue)
         self._again_end = self._marks[SEQUENCED]
         self._core.effects.active.add(self.queue.number)
 
@@ -357,7 +357,7 @@ class OutgoingCursor:
         Its receiver learns where we are now. Its time is over, so that it is not delivered twice
         by one who has forgotten it.
         """
-        sequences, core = self.transfer.sequences, self._core
+        sequences, core = self._transfer.sequences, self._core
         found = sequences.last_arrived(self.queue) if self._may_send() else None
         if found is None or found[0] in self._reading.damaged:
             return []
@@ -380,9 +380,19 @@ class OutgoingCursor:
         if not self.live:
             return
         self.live = False
-        self.transfer.sender_ended(self)
+        self._transfer.sender_ended(self)
+
+    def resend_planned(self, count: int, interval_s: int, time: int) -> None:
+        """A protocol's report: how often, how far apart and when next it sends again."""
+        self._transfer.resend_planned(self.queue, count, interval_s, time)
 
     # -- looking
+
+    @property
+    def last_ack(self) -> tuple[int, int]:
+        """Sequence and number of the last acknowledgment of order."""
+        info = self._transfer.info(self.queue)
+        return info.last_ack_id, info.last_ack_number
 
     def holds(self, number: int, row: Row) -> bool:
         """Whether a message is in flight: the peer may have it, so it does not expire."""
@@ -427,7 +437,7 @@ class OutgoingCursor:
         """How many messages it has sent that wait for a session or order acknowledgment."""
         order = self.queue.state.order
         sent = sum(order.lane(p).count_up_to(self._marks[p]) for p in order.used)
-        others = len(self._passed_over) + self.transfer.sequences.arrived(self.queue)
+        others = len(self._passed_over) + self._transfer.sequences.arrived(self.queue)
         return max(sent - others, 0)
 
 

@@ -8,17 +8,16 @@ from posthouse.engine.ledger.effects import Read
 from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Section
-from posthouse.wire.layout import align4
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.remote_read import (
     READER_FRONT,
+    headers_end,
     locate_srmp,
     not_over_http,
     pack_trailers,
     reader_front,
 )
-from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL, locate_tail
 from posthouse.wire.srmp.stored_messages import document_form
 
 FULL_PACKET: Final = 0  # SectionType, 2.2.7
@@ -40,13 +39,11 @@ def sections(
     user_flags = seen.user_flags
     limited_at, limited_size, allowed = seen.body_at, seen.body_size, body_size_max
     first, second = BINARY_FIRST, BINARY_SECOND
-    if not (seen.base_flags & BASE_TAIL or user_flags & USER_TAIL):
-        end = align4(seen.body_at + seen.body_size)
-    elif user_flags & OVER_HTTP and (found := _srmp(packet, seen)) is not None:
+    if user_flags & OVER_HTTP and (found := _srmp(packet, seen)) is not None:
         packet, seen, limited_at, limited_size, end = found
         allowed, first, second = compound_size_max, SRMP_FIRST, SRMP_SECOND
     else:
-        end = _binary_end(packet, seen)
+        end = headers_end(packet, seen)
         if user_flags & OVER_HTTP:  # 2.2.5.1: only with both headers
             packet = not_over_http(packet, seen)
     _, _, _, _, kind, _, aborts, moves, last_move, _, _ = read
@@ -82,13 +79,3 @@ def _srmp(packet: bytes, seen: PacketSummary) -> tuple[bytes, PacketSummary, int
     except RemoteProtocolError:
         return None
     return packet, seen, srmp.compound_at, srmp.compound_size, end
-
-
-def _binary_end(packet: bytes, seen: PacketSummary) -> int:
-    """Where the last known header ends; what a peer has put after it is not handed on."""
-    body_end, flags = seen.body_at + seen.body_size, seen.user_flags & ~OVER_HTTP
-    try:
-        tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, flags)
-    except RemoteProtocolError:
-        return align4(seen.packet_size)  # these headers are not checked yet: sent as they came
-    return align4(tail.end)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
-from posthouse.model.errors import MalformedPacket
+from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.wire.layout import Reader, align4, encode_text
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE_HEADER,
@@ -23,7 +23,7 @@ from posthouse.wire.packet.headers import (
 )
 from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
-from posthouse.wire.packet.trailing_headers import locate_tail
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL, locate_tail
 
 EXTENSION: Final = struct.Struct("<IIB3x")  # 2.2.5.2
 SUBQUEUE: Final = struct.Struct("<IIIII64s64s")  # 2.2.5.3
@@ -67,6 +67,18 @@ def locate_srmp(packet: bytes, seen: PacketSummary) -> tuple[Srmp, int]:
     size = COMPOUND_MESSAGE_HEADER.size + header.http_body_size
     body = header.message_body_offset, header.message_body_size
     return Srmp(envelope, tail.compound_at, size, *body), tail.end
+
+
+def headers_end(packet: bytes, seen: PacketSummary) -> int:
+    """Where the last known header ends; what a peer has put after it is not handed on."""
+    body_end, flags = seen.body_at + seen.body_size, seen.user_flags & ~OVER_HTTP
+    if not (seen.base_flags & BASE_TAIL or flags & USER_TAIL):
+        return align4(body_end)
+    try:
+        tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, flags)
+    except RemoteProtocolError:
+        return align4(seen.packet_size)  # these headers are not checked yet: sent as they came
+    return align4(tail.end)
 
 
 # -- the writer's side

@@ -16,7 +16,7 @@ from posthouse.engine.ledger.parts import Accepting, AckSender, TraceReports
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, NEVER
 from posthouse.engine.ledger.rows import row_of, wants_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
-from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.admission import Admission, other_kind
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.arrivals import Arriving
@@ -268,8 +268,7 @@ class SrmpReceiving:
     def _check_kind(self, queue: Queue, message: SrmpMessage) -> None:
         """Streams go to transactional queues, and nothing else does."""
         if queue.definition.transactional is not (message.stream is not None):
-            kind = "transactional" if queue.definition.transactional else "not transactional"
-            raise WebRefusal(f"the queue {queue.name} is {kind}, the message is of the other kind")
+            raise WebRefusal(other_kind(queue).cause)
 
     def _is_late(self, message: SrmpMessage) -> bool:
         """Decision 34: a message whose time is over is not delivered, and not reported."""
