@@ -383,6 +383,15 @@ def test_a_stranger_gets_no_final_answer_in_the_name_of_others() -> None:
 # -- quotas
 
 
+def test_the_log_of_the_receiver_has_the_cause_beside_the_class() -> None:
+    rig = PeerRig()
+    full(rig)
+    rig.take(rig.packet(bytes(200)))
+    (line,) = [one.details for one in rig.events if one.name == "message_refused"]
+    assert line["why"] == class_name(NACK_QUEUE_EXCEED_QUOTA)
+    assert "the quota of 1 KiB" in line["cause"]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.8.8/3")
 @pytest.mark.parametrize("express", [True, False])
 def test_what_finds_no_room_is_a_dead_letter_here_if_asked_for(express: bool) -> None:

@@ -317,7 +317,7 @@ class Receiving:
             message_class = _CLASSES.get(type(error), 0)
             if not message_class and isinstance(error, NO_ROOM):
                 raise
-            self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE)
+            self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE, error.cause)
         else:
             return True
         return False
@@ -466,8 +466,10 @@ class Receiving:
 
     # -- refusals
 
-    def _refuse(self, batch: ReceivedBatch, arrival: Arriving, message_class: int) -> None:
-        """The message is dropped; those who asked for it learn why."""
+    def _refuse(
+        self, batch: ReceivedBatch, arrival: Arriving, message_class: int, cause: str = ""
+    ) -> None:
+        """The message is dropped; those who asked for it learn why, by a class alone."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
         core.event(
@@ -476,6 +478,7 @@ class Receiving:
             why=class_name(message_class),
             address=batch.peer.address,
             source=format_guid(seen.source_guid),
+            **({"cause": cause} if cause else {}),
         )
         if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
             return  # its sender sends it again: it may be taken then
