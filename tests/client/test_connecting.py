@@ -9,14 +9,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import posthouse
+from posthouse.client import requests
 from posthouse.client.blocking import FRUITLESS_MAX, spread
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable
 from posthouse.model.errors import AccessDenied
 from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import Lookup
 from tests.client.peer import Peer
 from tests.client.serving import Serving
 
@@ -163,6 +166,37 @@ def test_a_question_that_breaks_every_connection_is_given_up(
         with pytest.raises(ConnectionError):
             ask(home)
         assert listener.connections == FRUITLESS_MAX
+
+
+def look_blocking(home: Path, path: str) -> None:
+    with posthouse.connect(home) as manager:
+        manager.queue(path).lookup(1)
+
+
+def look_awaited(home: Path, path: str) -> None:
+    async def main() -> None:
+        async with posthouse.aio.connect(home) as manager:
+            await manager.queue(path).lookup(1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("look", [look_blocking, look_awaited])
+def test_a_queue_that_opens_again_does_not_keep_such_a_question_alive(
+    server: Serving, path: str, look: Callable[[Path, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with posthouse.connect(server.home) as manager:
+        manager.create_queue(path)
+    asked: list[int] = []
+
+    def wrong(queue: int, lookup_id: int, *rest: Any) -> Lookup:
+        asked.append(lookup_id)
+        return Lookup(queue, -5, *rest)  # for which the queue manager ends the session
+
+    monkeypatch.setattr(requests, "Lookup", wrong)
+    with pytest.raises(ConnectionError):
+        look(server.home, path)
+    assert len(asked) == FRUITLESS_MAX
 
 
 class Interrupted(Exception):

@@ -64,7 +64,7 @@ class SessionCore:
     def __init__(self, session: bytes, client: str, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.generation = 0  # counts connections
-        self.answers = 0  # that came in this connection
+        self.answers = 0  # of this connection, but for queues that each connection opens again
         self.welcome: Welcome | None = None  # of this connection
         self.revision = 0  # of the protocol, of the last connection
         self.begins = False  # a transaction begins with what leaves next
@@ -414,10 +414,10 @@ class SessionCore:
         if number == _HELLO_NUMBER:
             self._welcomed(kind, payload)
             return
-        self.answers += 1
         request = self._sent.get(number)
         if request is None:
             raise MalformedPacket(f"an answer to request {number}, which was not asked")
+        self.answers += request.opening is None
         if kind == frames.ERROR:
             refusal = frames.decode_payload(kind, payload)
             assert isinstance(refusal, Refusal)
