@@ -343,7 +343,7 @@ class SessionCore:
         self._last_number = request.number = number
         try:
             parts = request.parts()
-        except Exception as error:  # a number out of range: its caller's alone, whoever sends it
+        except Exception as error:  # a number out of range: an error of its caller alone
             request.number = 0
             self._finish(request, None, error)
             return
