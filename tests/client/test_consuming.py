@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import count, pairwise
+from itertools import count
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -340,10 +340,49 @@ def test_a_consumer_that_another_thread_closes_anywhere_keeps_nothing(pause_ms: 
             return
 
 
+@pytest.mark.parametrize("is_close_first", [False, True])
+def test_a_reader_and_the_thread_that_closes_let_go_at_the_same_time(is_close_first: bool) -> None:
+    """With ends that were answered together, and messages and a batch that were not seen."""
+    bodies = [b"%d" % number for number in range(9)]
+    for at in count(1):
+        pair = filled(len(bodies))
+        consuming, came, found = consumer(pair, batch=5, prefetch=True), list[int](), list[bytes]()
+
+        def read(
+            pair: Pair = pair, consuming: Consuming = consuming, found: list[bytes] = found
+        ) -> None:
+            if (body := take(pair, consuming)) is not None:
+                found.append(body)
+
+        def close(pair: Pair = pair, consuming: Consuming = consuming) -> None:
+            pair.run(consuming.close())
+
+        read()
+        for _ in range(3):
+            pair.rig.clock.advance(2 * int(END_AFTER_S * 1000))
+            with pytest.raises(StopIteration) as end:
+                next(consuming.next())  # its end leaves, and the answer takes a while
+            found.append(end.value.value.body)
+        pair.exchange()
+        pair.rig.clock.advance(2 * int(END_AFTER_S * 1000))
+        first, second = (close, read) if is_close_first else (read, close)
+        with in_another_thread(at, second, came):
+            first()
+        if not came:
+            return
+        pair.exchange()
+        left = pair.bodies(ORDERS)
+        queue = pair.rig.queue("orders")
+        assert (queue.locked, len(queue.waiters)) == (0, 0), at
+        assert found[: len(bodies) - len(left)] + left == bodies, at
+        assert len(found) + len(left) - len(bodies) in (0, 1), at
+
+
 @contextmanager
 def in_another_thread(at: int, act: Callable[[], None], came: list[int]) -> Iterator[None]:
     """Something that is done in that one of the places where threads take turns in a consumer."""
     left, file = at, Consuming.next.__code__.co_filename
+    last: dict[FrameType, int] = {}
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
         frame.f_trace_opcodes = True
@@ -351,12 +390,15 @@ def in_another_thread(at: int, act: Callable[[], None], came: list[int]) -> Iter
 
     def at_opcode(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal left
-        if event == "opcode" and frame.f_lasti in turns_of(frame.f_code):
-            left -= 1
-            if not left:
-                sys.settrace(None)
-                came.append(frame.f_lineno)
-                act()
+        if event == "opcode":
+            before, last[frame] = last.get(frame, -1), frame.f_lasti
+            turns, jumps = turns_of(frame.f_code)
+            if before in turns or (before in jumps and frame.f_lasti < before):
+                left -= 1
+                if not left:
+                    sys.settrace(None)
+                    came.append(frame.f_lineno)
+                    act()
         return at_opcode
 
     before = sys.gettrace()
@@ -368,12 +410,17 @@ def in_another_thread(at: int, act: Callable[[], None], came: list[int]) -> Iter
 
 
 @cache
-def turns_of(code: CodeType) -> frozenset[int]:
-    """Python lets another thread in as a function begins, a call returns and a loop goes round."""
+def turns_of(code: CodeType) -> tuple[frozenset[int], frozenset[int]]:
+    """Python lets another thread in when a function has begun, a call has returned or a loop has
+    gone round: with `while`, that is after its condition was looked at.
+    """
     steps = list(dis.get_instructions(code))
-    after = [two for one, two in pairwise(steps) if one.opname.startswith(("RESUME", "CALL"))]
-    back = [step for step in steps if step.opname.startswith("JUMP_BACKWARD")]
-    return frozenset(step.offset for step in after + back)
+    turns = [step for step in steps if step.opname.startswith(("RESUME", "CALL"))]
+    jumps = [step for step in steps if step.opname.startswith(("JUMP_BACK", "POP_JUMP_BACK"))]
+    return (
+        frozenset(step.offset for step in turns),
+        frozenset(step.offset for step in jumps if "NO_INTERRUPT" not in step.opname),
+    )
 
 
 def test_messages_of_a_broken_connection_are_not_handed_out() -> None:

@@ -138,12 +138,15 @@ class Consuming:
 
     def _let_go(self) -> Operation[None]:
         core, current, self._current = self._core, self._current, None
-        returned = [] if current is None else [current.lookup_id]
-        while self._ready:
-            returned.append(self._ready.popleft().lookup_id)
-        while self._asked:
-            core.abandon(self._asked.popleft())
+        # No call between a copy and its `clear`: the reader and who closes may both be here.
+        unseen = [*self._ready] if current is None else [current, *self._ready]
+        self._ready.clear()
+        asked = [*self._asked]
+        self._asked.clear()
+        for request in asked:
+            core.abandon(request)
         self._end_finished()
+        returned = [message.lookup_id for message in unseen]
         if returned and not self._have_gone_back and not self._at_once and core.open:
             yield core.give_back(self._handle, returned, self._locked_in)
         yield from self._settle(0)
@@ -267,7 +270,9 @@ class Consuming:
         and states that it is in doubt (decision 42).
         """
         ends = self._ends
-        while ends:
+        while True:  # after the condition of a `while` another thread has its turn
+            if not ends:
+                break
             request = ends[0]  # it stays there until it was looked at: Ctrl-C may come before
             if not request.done and len(ends) <= count_max:
                 break
