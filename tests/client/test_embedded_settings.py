@@ -40,3 +40,9 @@ def test_a_name_that_is_given_counts_more_than_that_of_the_settings(home: Path) 
         assert qm.status().name == "ALPHA"
         qm.create_queue(ORDERS).send(b"one")
         assert qm.queue(r"OTHER\private$\orders").receive(timeout=0).body == b"one"
+
+
+def test_its_keys_are_as_long_as_the_settings_want(home: Path) -> None:
+    (home / "posthouse.toml").write_text("[security]\nkey_bits = 1024\n")
+    with posthouse.open(home, name="ALPHA") as qm:
+        assert qm.call("POST", "/certificates", {})["key_bits"] == 1024

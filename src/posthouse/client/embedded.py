@@ -61,6 +61,7 @@ def open_home(
     settings = engine_settings(sections, name or machine.name, PortSet(machine.ports))
     settings = replace(settings, software_version=version)
     embedded = EmbeddedQueueManager(folder, settings=settings, store_settings=sections.store)
+    embedded.manager.certificates.configure(sections.security)
     link = EmbeddedLink(embedded, version)  # closed by its channel, also when that fails
     if (authority := open_authority(section, folder)) is not None:
         link.follow(authority, section)
