@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from typing import Any
 
 import pytest
@@ -581,6 +582,22 @@ def test_a_request_that_is_none_is_its_callers_mistake_whoever_sends_it() -> Non
     (opening,) = peer.connect()
     assert len(peer.opened(opening)) == 1
     assert not right.done
+
+
+def test_a_request_that_is_none_holds_up_none_that_wait_for_an_id_with_it() -> None:
+    peer, handle = Peer(unanswered_max=1), QueueHandle(ORDERS, QueueAccessType.SEND)
+    peer.send(handle)
+    (sent,) = peer.opened(peer.heard()[0])
+    wrong = EndRequest(handle, [1 << 70], peer.core.generation)
+    peer.core.submit(wrong)
+    asked = [peer.send(handle) for _ in range(2)]
+    for _ in asked:
+        peer.core.receive(frames.encode_sent(sent.request, [1]))
+        (sent,) = peer.heard()
+    peer.core.receive(frames.encode_sent(sent.request, [1]))
+    assert all(one.done for one in asked)
+    with pytest.raises(struct.error, match="out of range"):
+        wrong.result()
 
 
 def test_a_queue_whose_name_cannot_be_sent_is_refused_each_time() -> None:

@@ -112,15 +112,17 @@ ROUND = (
 )
 
 
+@pytest.mark.parametrize("unanswered_max", [1, 64])
 @pytest.mark.parametrize("is_put", [False, True])
 @pytest.mark.parametrize("is_open", [False, True])
 def test_ctrl_c_as_answers_are_taken_in_loses_and_doubles_nothing_of_other_threads(
-    monkeypatch: pytest.MonkeyPatch, is_open: bool, is_put: bool
+    monkeypatch: pytest.MonkeyPatch, is_open: bool, is_put: bool, unanswered_max: int
 ) -> None:
     """The thread that reads hands on what others ask: Ctrl-C comes before one of these, or after.
 
     It gives the connection up then, and another one begins.
     """
+    monkeypatch.setattr("posthouse.client.core.UNANSWERED_MAX", unanswered_max)
     put, left = SessionCore._put, 0
 
     def putting(core: SessionCore, request: Request) -> None:
@@ -146,12 +148,12 @@ def test_ctrl_c_as_answers_are_taken_in_loses_and_doubles_nothing_of_other_threa
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
             patch.setattr(SessionCore, "_put", putting)
             if is_open:
-                for _ in range(3):
+                for _ in range(6):
                     pair.exchange()
             else:
                 pair.break_off()
         pair.break_off()
-        for _ in range(5):
+        for _ in range(6):
             pair.exchange()
         assert all(request is not None and request.done for request in waits), place
         assert pair.bodies(ORDERS) == [b"1", *[b"x"] * 4], place

@@ -403,7 +403,10 @@ class SessionCore:
 
     def _send_without_id(self) -> None:
         while self._without_id and self.welcome is not None and self._has_id():
-            self._send(self._without_id.popleft())
+            request = self._without_id[0]  # it stays there until it is sent: Ctrl-C may come before
+            self._send(request)
+            if self._without_id and self._without_id[0] is request:  # it may have failed at once
+                self._without_id.popleft()
 
     # -- answers
 
