@@ -14,7 +14,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionLost, TransactionAborted
 from posthouse.client.management import call_plain
 from posthouse.client.packets import Options
-from posthouse.client.requests import QueueHandle, Request
+from posthouse.client.requests import QueueHandle, Request, TransactionHandle
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import IoTimeout
 from posthouse.protocols.sessions.session import Finish
@@ -158,6 +158,46 @@ def test_ctrl_c_as_answers_are_taken_in_loses_and_doubles_nothing_of_other_threa
         assert all(request is not None and request.done for request in waits), place
         assert pair.bodies(ORDERS) == [b"1", *[b"x"] * 4], place
     assert left > 0, "there were more places"
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_ctrl_c_as_a_transaction_begins_leaves_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """An older queue manager: what other threads ask in it waits for the answer to BEGIN."""
+    shop = Shop({})
+    pair, core = shop.pair, shop.core
+    shop.send()  # its queue is open, and what makes packets for it is there
+    core.revision = 1
+    transaction = core.begin_transaction()
+    handles = [shop.orders_in] * 3
+    sends = [ops.send(core, handle, b"x", DURABLE, transaction) for handle in handles]
+    waits = [next(send) for send in sends]
+    put, begun, left = SessionCore._put, SessionCore._begun, place
+
+    def putting(core: SessionCore, request: Request) -> None:
+        nonlocal left
+        if request.transaction is transaction:
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+        put(core, request)
+
+    def beginning(core: SessionCore, handle: TransactionHandle, request: Request) -> None:
+        if not place:
+            raise KeyboardInterrupt
+        begun(core, handle, request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionCore, "_put", putting)
+        patch.setattr(SessionCore, "_begun", beginning)
+        with pytest.raises(KeyboardInterrupt):
+            pair.exchange()
+    pair.break_off()
+    for wait in waits:
+        assert wait is not None
+        assert isinstance(wait.error, TransactionAborted)
+    assert pair.bodies(ORDERS) == [b"1"]
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -186,6 +186,10 @@ class SessionCore:
         for handle in request.handles:
             handle.opening = False
         if request.done:
+            if (begins := request.begins) is not None:  # Ctrl-C: what waited for it has not left
+                begins.beginning = None
+                self._unsent.extend(begins.waiting)
+                begins.waiting = []
             return False
         if isinstance(request, _OpenRequest):
             self._unsent.extend(request.opening.waiting)
@@ -251,9 +255,10 @@ class SessionCore:
 
     def _send_waiting(self, handle: TransactionHandle) -> None:
         """What a transaction was asked for before it had a number; its commit is the last."""
-        waiting, handle.waiting = dict.fromkeys(handle.waiting), []
-        for one in sorted(waiting, key=lambda one: isinstance(one, CommitRequest)):
+        waiting = list(handle.waiting)
+        for one in sorted(dict.fromkeys(waiting), key=lambda one: isinstance(one, CommitRequest)):
             self._send(one)
+        del handle.waiting[: len(waiting)]  # last: Ctrl-C may come before
 
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """Ends received messages, together with others of the same moment."""
