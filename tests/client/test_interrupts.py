@@ -296,6 +296,19 @@ def test_ctrl_c_as_a_wait_for_another_thread_begins_is_told_as_such(
         assert waits.result(LIMIT_S).body == b"goes on"
 
 
+def test_ctrl_c_as_a_wait_in_this_process_begins_is_told_as_such(tmp_path: Path) -> None:
+    with posthouse.open(tmp_path / "home", name="ALPHA") as manager:
+        queue = manager.create_queue(r".\private$\orders")
+        link: Any = manager._channel._link
+        changed = link._changed
+        link._changed = InterruptedCondition(changed._lock)
+        with pytest.raises(KeyboardInterrupt):
+            queue.receive(timeout=LIMIT_S)
+        link._changed = changed
+        queue.send(b"goes on")
+        assert queue.receive(timeout=LIMIT_S).body == b"goes on"
+
+
 def test_after_a_write_that_ctrl_c_cut_off_nothing_is_written_to_the_connection(
     server: Serving, path: str
 ) -> None:

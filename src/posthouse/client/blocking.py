@@ -240,23 +240,13 @@ class Channel:
         with self.core.lock:
             while self._others_are_reading() and not request.done:
                 self._idle.add(get_ident())
-                self._sleep(self._patience(request.deadline))
+                wait_on(self._changed, self._patience(request.deadline))
                 self._idle.discard(get_ident())
                 if not self._connected:
                     self._give_up_overdue()
             if not request.done:
                 self._reader = get_ident()
             return request.done
-
-    def _sleep(self, seconds: float | None) -> None:
-        """Until something has changed. Only with the lock, which is held again afterwards."""
-        try:
-            self._changed.wait(seconds)
-        except BaseException:
-            with suppress(RuntimeError):  # Ctrl-C came when it had let go of the lock
-                self.core.lock.release()
-            self.core.lock.acquire()
-            raise
 
     def _patience(self, deadline: float | None) -> float | None:
         """How long to wait for others; with a connection its end is the queue manager's."""
@@ -371,13 +361,24 @@ class Channel:
             self.core.fail(_closed())
             self._link.wake()
             while self._others_are_reading():
-                self._sleep(None)
+                wait_on(self._changed, None)
             self._link.close()
 
     def forked(self) -> None:
         """A child has no session; locks may be held by threads that it does not have."""
         self._forked = True
         self._link.forked()
+
+
+def wait_on(changed: threading.Condition, seconds: float | None) -> bool:
+    """Its `wait`. Only with its lock, which is held again afterwards, also after Ctrl-C."""
+    try:
+        return changed.wait(seconds)
+    except BaseException:
+        with suppress(RuntimeError):  # Ctrl-C came when it had let go of the lock
+            changed.release()
+        changed.acquire()
+        raise
 
 
 def spread(pause: float) -> float:

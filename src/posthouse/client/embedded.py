@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posthouse.client.blocking import Channel
+from posthouse.client.blocking import Channel, wait_on
 from posthouse.client.connect import CONNECT_TIMEOUT_S
 from posthouse.client.embedded_delivery import Courier
 from posthouse.client.errors import SessionEnded
@@ -205,7 +205,7 @@ class EmbeddedLink:
                 if self._session is None:
                     raise SessionEnded("the queue manager has been closed")
                 self.idle = threading.get_ident()
-                is_woken = self._changed.wait(self._desk.seconds_left())
+                is_woken = wait_on(self._changed, self._desk.seconds_left())
                 self.idle = 0
                 if not is_woken:
                     self._desk.look_at_the_clock()
