@@ -46,3 +46,13 @@ def test_its_keys_are_as_long_as_the_settings_want(home: Path) -> None:
     (home / "posthouse.toml").write_text("[security]\nkey_bits = 1024\n")
     with posthouse.open(home, name="ALPHA") as qm:
         assert qm.call("POST", "/certificates", {})["key_bits"] == 1024
+
+
+@pytest.mark.parametrize("ports", ["", '[queue_manager]\nports = "ephemeral"\n'])
+def test_a_name_with_the_port_of_the_document_is_its_own(home: Path, ports: str) -> None:
+    """Nothing listens: what the ports of a server are does not count."""
+    (home / "posthouse.toml").write_text(ports)
+    with posthouse.open(home, name="ALPHA") as qm:
+        orders = qm.create_queue(ORDERS)
+        qm.queue("DIRECT=HTTP://127.0.0.1:80/msmq/private$/orders").send(b"one")
+        assert orders.receive(timeout=0).body == b"one"

@@ -53,12 +53,13 @@ def open_home(
     """A queue manager of this process on a home that no other has; `close` stops it.
 
     Without a name it has the one that the home keeps. It follows the settings of the home that the
-    engine and the store read, as `posthouse serve` does; those of doors have no use here.
+    engine and the store read, as `posthouse serve` does. It has no listeners: a port in a name is
+    its own if it is one of the documents.
     """
     folder = Path(home)
     sections = read_settings(folder / SETTINGS_NAME, must_exist=False)
     section, machine = sections.directory, sections.queue_manager
-    settings = engine_settings(sections, name or machine.name, PortSet(machine.ports))
+    settings = engine_settings(sections, name or machine.name, PortSet.STANDARD)
     settings = replace(settings, software_version=version)
     embedded = EmbeddedQueueManager(folder, settings=settings, store_settings=sections.store)
     embedded.manager.certificates.configure(sections.security)
