@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -274,13 +276,24 @@ def test_an_entry_without_rights_is_not_exported(ph: Posthouse, full: Path) -> N
     assert exported.access == [definitions.Access("alice", ["peek", "send"])]
 
 
-def test_an_export_that_fails_leaves_the_earlier_one(ph: Posthouse, tmp_path: Path) -> None:
+class Full(io.FileIO):
+    """A file on a disk that is full."""
+
+    def write(self, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(
+    ph: Posthouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "definitions.json"
     assert ph("definitions", "export", "--output", file).code == 0
     before = file.read_bytes()
-    (tmp_path / "definitions.json.partial").symlink_to("/dev/full")  # as a full disk does
-    said = ph("definitions", "export", "--output", file)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", Full)
+        said = ph("definitions", "export", "--output", file)
     assert (said.code, file.read_bytes()) == (1, before)
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert said.err == f"{file}: No space left on device\n"
     assert ph("definitions", "export", "--output", "/dev/null").code == 0
 

@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.cli.output import complain, partly, print_json, print_table, safe, say, whole_file
+from posthouse.cli.output import (
+    complain,
+    partly,
+    print_json,
+    print_table,
+    safe,
+    say,
+    take_over,
+    whole_file,
+)
 
 
 @pytest.mark.parametrize(
@@ -199,3 +208,41 @@ def test_links_are_followed_and_circles_of_them_are_not(tmp_path: Path) -> None:
         with whole_file(path) as out:
             out.write(b"new")
     assert (file.read_bytes(), link.is_symlink(), circle.read_bytes()) == (b"new", True, b"new")
+
+
+def test_a_new_file_is_private_from_the_first_instant_and_follows_no_link_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opened it before it was closed to others could read all that is written then."""
+    file, secret = tmp_path / "definitions.json", tmp_path / "secret"
+    file.touch(0o600)
+    secret.write_bytes(b"of someone")
+    (tmp_path / "definitions.json.partial").symlink_to(secret)
+    modes: list[int] = []
+
+    def seen(handle: int, owner: int, group: int) -> None:
+        modes.append(os.fstat(handle).st_mode & 0o777)
+
+    monkeypatch.setattr(os, "fchown", seen)
+    with whole_file(file) as out:
+        out.write(b"new")
+    assert modes == [0o600]
+    assert (file.read_bytes(), secret.read_bytes()) == (b"new", b"of someone")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, secret.name]
+
+
+@pytest.mark.parametrize(("mode", "left"), [(0o640, 0o600), (0o664, 0o644), (0o644, 0o644)])
+def test_another_group_than_was_meant_gets_what_all_have(
+    mode: int, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows"
+    file.touch(0o600)
+    model = os.stat_result((mode, 0, 0, 1, os.geteuid(), os.getegid() + 1, 0, 0, 0, 0))
+
+    def refuse(file: object, owner: int, group: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with file.open("wb") as out:
+        assert not take_over(out.fileno(), model)
+    assert file.stat().st_mode & 0o777 == left

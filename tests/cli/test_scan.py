@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import posthouse as ph
-from posthouse.cli.machines.scan import headline
+from posthouse.cli.machines.scan import headline, write
 from posthouse.client.remote.inventory import (
     QUEUES_MAX,
     MachineInventory,
@@ -195,6 +195,26 @@ def test_an_inventory_is_as_private_as_the_one_that_it_replaces(
     assert len(read_inventory(os.read(reader, 1 << 16)).machines) == 1
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_an_inventory_is_not_shown_to_another_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may not give it the group of the earlier one closes it to the own one."""
+    file = tmp_path / "inventory.json"
+    file.touch(0o600)
+    file.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file, -1, os.getegid() + 1)
+
+    def refuse(handle: object, owner: int, group: int) -> None:
+        raise PermissionError
+
+    for name in ("chown", "fchown"):
+        monkeypatch.setattr(os, name, refuse)
+    write(file, b"new")
+    assert file.read_bytes() == b"new"
+    assert file.stat().st_mode & 0o777 == (0o600 if os.geteuid() == 0 else 0o640)
 
 
 def test_a_file_that_cannot_be_written_is_told_of(

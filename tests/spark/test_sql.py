@@ -254,6 +254,29 @@ def test_a_file_is_as_private_as_the_one_that_it_replaces(tmp_path: Path) -> Non
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize("may", [True, False])
+def test_a_file_keeps_its_group_or_is_closed_to_another_one(
+    may: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.touch(0o600)
+    file.chmod(0o640)
+    group = os.getegid() + 1 if os.geteuid() == 0 else os.getegid()
+    os.chown(file, -1, group)
+
+    def refuse(path: object, owner: int, group: int) -> None:
+        raise PermissionError
+
+    if not may:
+        monkeypatch.setattr(os, "chown", refuse)
+    with new_file(file) as partial:
+        partial.write_text("new")
+    after = file.stat()
+    is_kept = after.st_gid == group
+    assert is_kept is (may or group == os.getegid())
+    assert after.st_mode & 0o777 == (0o640 if is_kept else 0o600)
+
+
 class Noted(LiveTables):
     """Says which columns were asked for, and whether filters may narrow the read."""
 

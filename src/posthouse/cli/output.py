@@ -72,9 +72,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         return
     partial, is_alike = real.with_name(f"{real.name}.partial"), True
     try:
-        with partial.open("wb") as out:
-            if real.exists() and partial.is_file():
-                is_alike = _take_over(out.fileno(), real.stat())
+        partial.unlink(missing_ok=True)  # a link of someone else, or left by a run that was killed
+        flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if real.exists() else 0o666
+        with os.fdopen(os.open(partial, flags, mode), "wb") as out:
+            if real.exists():
+                is_alike = take_over(out.fileno(), real.stat())
             yield out
         if not ((is_alike or not os.access(real, os.W_OK)) and _replaced(real, partial)):
             copyfile(partial, real)
@@ -87,15 +89,17 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _take_over(handle: int, model: os.stat_result) -> bool:
-    """Gives a file the permissions of another one, and its owner and group; False: it may not."""
+def take_over(handle: int, model: os.stat_result) -> bool:
+    """Gives a file the permissions of another one, and its owner and group; False: it may not.
+
+    Another group than was meant gets what all have.
+    """
     for owner in (model.st_uid, -1):
         with suppress(OSError):
             os.fchown(handle, owner, model.st_gid)
             break
-    found = os.fstat(handle)
-    shared = 0o777 if found.st_gid == model.st_gid else 0o700  # another group was not meant
-    os.fchmod(handle, S_IMODE(model.st_mode) & shared)
+    found, mode = os.fstat(handle), S_IMODE(model.st_mode) & 0o777
+    os.fchmod(handle, mode if found.st_gid == model.st_gid else mode & (0o707 | (mode & 7) << 3))
     return (found.st_uid, found.st_gid) == (model.st_uid, model.st_gid)
 
 

@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EISDIR
 from itertools import islice
 from pathlib import Path
@@ -48,16 +48,30 @@ def new_file(path: Path) -> Iterator[Path]:
     path = Path(os.path.realpath(path))  # a link stays, such as /dev/stdout
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    mode = S_IMODE(path.stat().st_mode) if path.exists() else None
+    model = path.stat() if path.exists() else None
     try:
-        if mode is not None:
+        if model is not None:
             partial.touch(0o600)
         yield partial
-        if mode is not None:
-            partial.chmod(mode)
+        if model is not None:
+            _share(partial, model)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _share(file: Path, model: os.stat_result) -> None:
+    """Gives a file what another one has: permissions, and owner and group where it may.
+
+    Another group than was meant gets what all have.
+    """
+    for owner in (model.st_uid, -1):
+        with suppress(OSError):
+            os.chown(file, owner, model.st_gid)
+            break
+    mode = S_IMODE(model.st_mode) & 0o777
+    is_meant = file.stat().st_gid == model.st_gid
+    file.chmod(mode if is_meant else mode & (0o707 | (mode & 7) << 3))
 
 
 def write_parquet(path: Path, frame: Frame) -> int:

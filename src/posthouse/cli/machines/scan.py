@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from stat import S_IMODE
 from typing import Annotated
 
 import msgspec
@@ -15,7 +14,7 @@ from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
 from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.machines.page import page
-from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.output import print_json, print_table, say, take_over
 from posthouse.client.remote.inventory import (
     MachineInventory,
     QueueInventory,
@@ -81,12 +80,14 @@ def write(path: Path, data: bytes) -> None:
         path.write_bytes(data)
         return
     path = Path(os.path.realpath(path))
-    mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     number, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
+            if path.exists():
+                take_over(number, path.stat())
+            else:
+                os.fchmod(number, 0o644)
             file.write(data)
-        Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
