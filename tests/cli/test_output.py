@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import unicodedata
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.cli import output
 from posthouse.cli.output import (
     complain,
     partly,
@@ -246,3 +248,22 @@ def test_another_group_than_was_meant_gets_what_all_have(
     with file.open("wb") as out:
         assert not take_over(out.fileno(), model)
     assert file.stat().st_mode & 0o777 == left
+
+
+def test_what_could_not_be_written_in_place_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a mounted file whose file system is full: the earlier one is cut by then."""
+    file = tmp_path / "definitions.json"
+    file.write_text("earlier")
+
+    def full(source: Path, target: Path) -> None:
+        target.write_text("")
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    monkeypatch.setattr(output, "copyfile", full)
+    monkeypatch.setattr(output, "_replaced", lambda path, by: False)
+    kept = tmp_path / "definitions.json.partial"
+    with pytest.raises(OSError, match=re.escape(str(kept))), whole_file(file) as out:
+        out.write(b"new")
+    assert kept.read_bytes() == b"new"

@@ -264,11 +264,11 @@ def test_a_file_keeps_its_group_or_is_closed_to_another_one(
     group = os.getegid() + 1 if os.geteuid() == 0 else os.getegid()
     os.chown(file, -1, group)
 
-    def refuse(path: object, owner: int, group: int) -> None:
+    def refuse(handle: object, owner: int, group: int) -> None:
         raise PermissionError
 
     if not may:
-        monkeypatch.setattr(os, "chown", refuse)
+        monkeypatch.setattr(os, "fchown", refuse)
     with new_file(file) as partial:
         partial.write_text("new")
     after = file.stat()

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from errno import EACCES, EBUSY, EPERM
 from pathlib import Path
 from shutil import copyfile
-from stat import S_IMODE
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,6 +18,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from posthouse.client.replaced_files import take_over
 
 LINE_LENGTH_MAX = 10_000
 NAMES_WIDTH_MAX = 40  # a first column up to this width is not broken
@@ -70,7 +71,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as out:
             yield out
         return
-    partial, is_alike = real.with_name(f"{real.name}.partial"), True
+    partial, is_alike, in_place = real.with_name(f"{real.name}.partial"), True, False
     try:
         partial.unlink(missing_ok=True)  # a link of someone else, or left by a run that was killed
         flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if real.exists() else 0o666
@@ -79,28 +80,18 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
                 is_alike = take_over(out.fileno(), real.stat())
             yield out
         if not ((is_alike or not os.access(real, os.W_OK)) and _replaced(real, partial)):
+            in_place = True
             copyfile(partial, real)
             partial.unlink()
     except BaseException as error:
+        if in_place and isinstance(error, OSError):  # the earlier one is not whole any longer
+            why = f"{error.strerror}; what was to be written is in {partial}"
+            raise OSError(error.errno, why, str(path)) from None
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(partial)):
             error.filename = str(path)
         raise
-
-
-def take_over(handle: int, model: os.stat_result) -> bool:
-    """Gives a file the permissions of another one, and its owner and group; False: it may not.
-
-    Another group than was meant gets what all have.
-    """
-    for owner in (model.st_uid, -1):
-        with suppress(OSError):
-            os.fchown(handle, owner, model.st_gid)
-            break
-    found, mode = os.fstat(handle), S_IMODE(model.st_mode) & 0o777
-    os.fchmod(handle, mode if found.st_gid == model.st_gid else mode & (0o707 | (mode & 7) << 3))
-    return (found.st_uid, found.st_gid) == (model.st_uid, model.st_gid)
 
 
 def _replaced(path: Path, by: Path) -> bool:

@@ -7,17 +7,17 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from errno import EISDIR
 from itertools import islice
 from pathlib import Path
-from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, Final, Union
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from posthouse.client.replaced_files import take_over
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.rows.values import Values, cells_of, names_of, plain
 
@@ -54,24 +54,11 @@ def new_file(path: Path) -> Iterator[Path]:
             partial.touch(0o600)
         yield partial
         if model is not None:
-            _share(partial, model)
+            with partial.open("rb") as file:
+                take_over(file.fileno(), model)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _share(file: Path, model: os.stat_result) -> None:
-    """Gives a file what another one has: permissions, and owner and group where it may.
-
-    Another group than was meant gets what all have.
-    """
-    for owner in (model.st_uid, -1):
-        with suppress(OSError):
-            os.chown(file, owner, model.st_gid)
-            break
-    mode = S_IMODE(model.st_mode) & 0o777
-    is_meant = file.stat().st_gid == model.st_gid
-    file.chmod(mode if is_meant else mode & (0o707 | (mode & 7) << 3))
 
 
 def write_parquet(path: Path, frame: Frame) -> int:

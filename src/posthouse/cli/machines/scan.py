@@ -14,13 +14,14 @@ from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
 from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.machines.page import page
-from posthouse.cli.output import print_json, print_table, say, take_over
+from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import (
     MachineInventory,
     QueueInventory,
     inventory_of,
     scan,
 )
+from posthouse.client.replaced_files import take_over
 
 
 def register(app: typer.Typer) -> None:
