@@ -583,14 +583,8 @@ def test_no_test_imports_another() -> None:
     assert imports_of_tests(ROOT) == []
 
 
-STORES_IN_MEMORY = [
-    "tests/engine/rig.py: PaperStore",  # its log is a list of records, which tests read and cut
-    "tests/support/memory_store.py: MemoryStore",
-]
-
-
-def test_there_is_no_further_store_in_memory() -> None:
-    assert Counts(ROOT).memory_stores == STORES_IN_MEMORY
+def test_there_is_one_store_in_memory() -> None:
+    assert Counts(ROOT).memory_stores == ["tests/support/memory_store.py: MemoryStore"]
 
 
 def test_no_test_sleeps() -> None:

@@ -61,7 +61,7 @@ class MemoryHome:
         self.store = MemoryStore()
 
     def open(self) -> Store:
-        self.store = MemoryStore(self.store.log)
+        self.store = MemoryStore(self.store.disk)
         return self.store
 
     def crash(self) -> None:

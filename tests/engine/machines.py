@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posthouse.engine.ledger.effects import Event, PeerRequest
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
@@ -17,8 +16,9 @@ from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.sim.network import Address, Conditions, SimNetwork
-from tests.engine.rig import PaperStore, Rig
+from tests.engine.rig import Rig
 from tests.engine.settings import engine_settings
+from tests.support.memory_store import MemoryStore
 
 T = TypeVar("T")
 PORT = 8816
@@ -44,15 +44,15 @@ class Machine(Rig):
         self.admin = Caller.administrator()
         self.events: list[Event] = []
         self.active: set[int] = set()
-        self.store = PaperStore()
-        self.start(State())
+        self.store = MemoryStore()
+        self.start()
 
     @property
     def url(self) -> str:
         return f"http://{self.name.lower()}:{PORT}"
 
-    def start(self, state: State) -> None:
-        self._boot(state)
+    def start(self) -> None:
+        self._boot(self.store.recover().state)
         self.up = True
         self.driver.on_asks = self._send
         self.manager.transactions.coordinator.url = self.url
@@ -64,11 +64,11 @@ class Machine(Rig):
         self.up = False
         self.world.network.kill(self.name)
         self.world.clock.call_later(DEAD_MS, self._rise)
-        self.store = PaperStore(self.store.log[: self.store.synced])
+        self.store = self.store.crash()
 
     def _rise(self) -> None:
         self.world.network.revive(self.name)
-        self.start(self.store.recover_state())
+        self.start()
 
     # -- turns with places to die at
 

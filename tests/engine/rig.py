@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
 
 from posthouse.engine.ledger.effects import Effects, Event, Read
-from posthouse.engine.ledger.records import (
-    CHANGE,
-    EXPRESS,
-    MESSAGE,
-    sender_of,
-    unpack_arrival,
-    unpack_change,
-)
+from posthouse.engine.ledger.records import Record
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
@@ -31,6 +24,7 @@ from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
 from tests.engine.settings import engine_settings
+from tests.support.memory_store import MemoryStore
 
 T = TypeVar("T")
 SEND, RECEIVE, PEEK, MOVE = (
@@ -44,59 +38,6 @@ EXPRESS_DELIVERY = DeliveryGuarantee.EXPRESS
 START_UTC = 1_700_000_000
 
 
-class PaperStore:
-    """Records in a list. A crash keeps what was synced and replays it."""
-
-    def __init__(self, log: list[Any] | None = None) -> None:
-        self.log = log or []
-        self.packets: dict[int, bytes] = {}
-        self.senders: dict[int, bytes] = {}
-        self.appended = self.synced = len(self.log)
-
-    def recover_state(self) -> State:
-        """The State that the synced records say."""
-        state = State()
-        for kind, number, head, packet in self.log[: self.synced]:
-            if kind == MESSAGE:
-                self.packets[number] = packet
-                self.senders[number] = sender_of(head)
-                state.apply_message(unpack_arrival(head + packet))
-            elif kind == CHANGE:
-                state.apply_change(unpack_change(head))
-        return state
-
-    def append(self, records: Any) -> int:
-        self.log.extend(records)
-        for kind, number, head, packet in records:
-            if kind in (MESSAGE, EXPRESS):
-                self.packets[number] = packet
-                self.senders[number] = sender_of(head)
-        self.appended = len(self.log)
-        return self.appended
-
-    def sync(self) -> int:
-        self.synced = self.appended
-        return self.synced
-
-    def read(self, number: int) -> bytes:
-        return self.packets[number]
-
-    def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
-        return [(self.senders[number], self.packets[number]) for number in numbers]
-
-    def read_sender(self, number: int) -> bytes:
-        return self.senders[number]
-
-    def has_room(self) -> bool:
-        return True
-
-    def tidy(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.sync()
-
-
 class Rig:
     """One queue manager named ALPHA. Every call is a turn of its own, synced before it returns."""
 
@@ -107,8 +48,8 @@ class Rig:
         self.admin = Caller.administrator()
         self.events: list[Event] = []
         self.active: set[int] = set()
-        self.store = PaperStore()
-        self._boot(State())
+        self.store = MemoryStore()
+        self._boot(self.store.recover().state)
 
     def _boot(self, state: State) -> None:
         self.manager = QueueManager(
@@ -122,10 +63,13 @@ class Rig:
         self.driver.on_active = self.active.update
         self.turn()
 
-    def restart(self) -> None:
-        """Kill and recover: what was not synced is gone, and so is everything volatile."""
-        self.store = PaperStore(self.store.log[: self.store.synced])
-        self._boot(self.store.recover_state())
+    def restart(self, left: Sequence[Record] | None = None) -> None:
+        """Kill and recover: what was not synced is gone, and so is everything volatile.
+
+        For records that are `left`, see the store's `crash`.
+        """
+        self.store = self.store.crash(left)
+        self._boot(self.store.recover().state)
 
     # -- turns
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from posthouse.engine.ledger.state import State
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_REACH_QUEUE, Message
@@ -16,7 +15,6 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.letters import ALICE, FAR, PostRig
-from tests.engine.rig import PaperStore
 
 OWN = r"DIRECT=OS:ALPHA\private$\answers"
 
@@ -103,8 +101,7 @@ def test_the_answer_of_another_machine_finds_its_way_back() -> None:
     alpha, beta = PostRig(), PostRig()
     beta.settings = replace(beta.settings, computer_name="BRAVO")
     beta.random = random.Random(9)
-    beta.store = PaperStore()
-    beta._boot(State())
+    beta.restart([])
     alpha.create("answers")
     beta.create("far")
     sent(alpha, OWN, packets=False)

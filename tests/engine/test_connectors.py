@@ -48,7 +48,7 @@ from tests.engine.foreign import (
     addressed,
 )
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR_GUID, JOURNAL
-from tests.engine.rig import PEEK, RECEIVE, SEND, PaperStore
+from tests.engine.rig import PEEK, RECEIVE, SEND
 
 ANSWERS_HERE = r"DIRECT=OS:ALPHA\private$\answers"
 
@@ -537,8 +537,7 @@ def test_a_crash_at_any_record_leaves_each_message_in_one_place(transactional: b
     name, whole = XACTONLY if transactional else CONNECTOR, rig.store.log[:]
     found = []
     for end in range(before, len(whole) + 1):
-        rig.store = PaperStore(whole[:end])
-        rig._boot(rig.store.recover_state())
+        rig.restart(whole[:end])
         found.append(rig.in_queue(name))
         assert rig.sent(STREAM) == rig.sent(LEDGER_STREAM) == []
         rig.check_books()
@@ -556,8 +555,7 @@ def test_a_crash_at_any_record_takes_a_sequence_in_once() -> None:
     rig.belong(HOME, SITE)
     whole = rig.store.log[:]
     for end in range(before, len(whole) + 1):
-        rig.store = PaperStore(whole[:end])
-        rig._boot(rig.store.recover_state())
+        rig.restart(whole[:end])
         rig.belong(HOME, SITE)
         rig.take(*packets, rig.in_order(4, 3))
         assert rig.in_queue(XACTONLY) == [b"1", b"2", b"3", b"4"]

@@ -7,7 +7,7 @@ import pytest
 from posthouse.engine.ledger import incarnations as module
 from posthouse.engine.ledger.records import TABLE_INCARNATION
 from posthouse.model.errors import MessageAlreadyReceived
-from tests.engine.rig import EXPRESS_DELIVERY, PaperStore, Rig
+from tests.engine.rig import EXPRESS_DELIVERY, Rig
 
 
 @pytest.fixture
@@ -37,8 +37,7 @@ def names(rig: Rig) -> list[str]:
 
 def put_back(rig: Rig, copy: list[object]) -> None:
     """The home is replaced by a copy of it."""
-    rig.store = PaperStore(list(copy))
-    rig._boot(rig.store.recover_state())
+    rig.restart(copy)
 
 
 def test_each_start_that_gives_identifiers_has_a_name(rig: Rig) -> None:

@@ -19,7 +19,7 @@ from posthouse.model.qms import NWCF_SERVICE_RESTART, NWQueueJobStruct
 from posthouse.security.access import Caller, default_queue_descriptor
 from posthouse.security.sids import ADMINISTRATORS
 from tests.engine.job_rig import JobRig
-from tests.engine.rig import RECEIVE, PaperStore
+from tests.engine.rig import RECEIVE
 
 IN, OUT = ".\\private$\\in", ".\\private$\\out"
 
@@ -110,8 +110,7 @@ def test_the_message_is_received_in_the_step_that_submits_the_job(rig: BridgeRig
     assert len(steps[0].ends) == 1  # the message, with the job's records
     found = []
     for length in range(start, len(log) + 1):  # a crash behind any record
-        rig.store = PaperStore(log[:length])
-        rig._boot(rig.store.recover_state())
+        rig.restart(log[:length])
         waiting, jobs = len(rig.bodies("in")), len(rig.numbers())
         assert waiting + jobs <= 1
         rig.turn()

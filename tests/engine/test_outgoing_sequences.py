@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from posthouse.engine.ledger.books import sender_books_of
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.engine.ledger.records import CHANGE, TABLE_SEQUENCE, unpack_change
-from posthouse.engine.ledger.state import State
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
@@ -36,7 +35,7 @@ from tests.engine.letters import (
     JOURNAL,
     RECEIVE_ADMIN,
 )
-from tests.engine.rig import START_UTC, PaperStore
+from tests.engine.rig import START_UTC
 from tests.engine.sessions import SessionRig, places, sequence_of
 
 JN: dict[str, Any] = {"negative_journaling_requested": True}
@@ -310,9 +309,8 @@ def test_sequences_of_a_new_installation_are_greater_than_those_of_the_one_befor
 ) -> None:
     found = [send_all(rig, "ab")[2]]
     assert found[0] >> 32 == START_UTC
-    rig.store = PaperStore()
     rig.advance(1)
-    rig._boot(State())
+    rig.restart([])
     found.append(send_all(rig, "ab")[2])
     assert found[1] > found[0]
     assert found[1] >> 32 == START_UTC + 1

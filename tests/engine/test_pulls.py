@@ -33,7 +33,7 @@ from tests.engine.pulling import (
     take,
     transactional,
 )
-from tests.engine.rig import RECEIVE, PaperStore, Rig
+from tests.engine.rig import RECEIVE, Rig
 
 
 @pytest.fixture
@@ -177,8 +177,7 @@ def test_after_any_cut_of_the_log_each_message_is_there_once() -> None:
         source.take(offer(*ids))
     log = list(rig.store.log)
     for length in range(start, len(log) + 1):
-        rig.store = PaperStore(log[:length])
-        rig._boot(rig.store.recover_state())
+        rig.restart(log[:length])
         known = len(rig.manager.pulls.all()[0])
         assert known == len(rig.bodies("orders")), "messages and their entries are one step"
         assert Source(rig).take(offer(1, 2, 3, 4, 5))[:2] == (5 - known, known)

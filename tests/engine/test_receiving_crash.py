@@ -6,7 +6,6 @@ import pytest
 
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE
 from tests.engine.arrivals import ORDERS
-from tests.engine.rig import PaperStore
 from tests.support.routing_rig import RoutingRig
 from tests.support.sequence_rig import EastRig
 
@@ -30,8 +29,7 @@ class CrashRig(EastRig, RoutingRig):
 
     def cut(self, length: int) -> None:
         """A crash that left this many records."""
-        self.store = PaperStore(self.store.log[:length])
-        self._boot(self.store.recover_state())
+        self.restart(self.store.log[:length])
 
     def found(self) -> dict[str, list[bytes]]:
         return {

@@ -49,8 +49,7 @@ def same(one: EastRig, many: EastRig) -> None:
     for rig in (one, many):
         rig.check_books()
     assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
-    assert many.store.packets == one.store.packets
-    assert many.store.senders == one.store.senders
+    assert many.store.disk.packets == one.store.disk.packets
     for source in (FAR_GUID, OTHER):
         entries = [
             r.manager.transfer.receiving.history.known_of(source).keys() for r in (one, many)

@@ -135,7 +135,7 @@ def test_many_traces_of_a_batch_share_a_span(rig: Rig, monkeypatch: pytest.Monke
     packets = []
     for number in range(1, 6):
         rig.send("q", extension=extension(number))
-        packets.append(rig.store.packets[max(rig.store.packets)])
+        packets.append(rig.store.read(max(rig.store.disk.packets)))
     shown.clear()
     monkeypatch.setattr(spans, "LINKS_MAX", 3)
     notes.sent(rig.queue("q"), packets)
@@ -186,6 +186,6 @@ def test_packets_with_broken_headers_are_passed_over(rig: Rig) -> None:
     notes = rig.driver.spans
     assert notes is not None
     rig.send("q", extension=extension(7))
-    good = rig.store.packets[max(rig.store.packets)]
+    good = rig.store.read(max(rig.store.disk.packets))
     notes.sent(rig.queue("q"), [b"broken", good, good[:40]])
     assert [note.messages for note in notes.take()] == [1]

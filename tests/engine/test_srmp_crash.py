@@ -6,7 +6,6 @@ import pytest
 
 from posthouse.runtime.driver import Answer
 from posthouse.wire.srmp.message import SrmpMessage
-from tests.engine.rig import PaperStore
 from tests.engine.web import ADMIN, WebRig, arrival_of
 
 ASKS = {"delivery_receipt_to": ADMIN}
@@ -33,8 +32,7 @@ class CrashRig(WebRig):
 
     def cut(self, length: int) -> None:
         """A crash that left this many records."""
-        self.store = PaperStore(self.store.log[:length])
-        self._boot(self.store.recover_state())
+        self.restart(self.store.log[:length])
 
     def found(self) -> dict[str, list[bytes]]:
         return {"orders": sorted(self.bodies("orders")), "streamed": self.bodies("streamed")}
@@ -91,14 +89,13 @@ def test_no_answer_before_message_history_and_place_are_synced(stream: bool) -> 
     rig.driver.end_turn()
     rig.driver.release()
     assert answers == []  # appended, not synced
-    before = PaperStore(rig.store.log[: rig.store.synced])
+    before = rig.store.log[: rig.store.synced]
     rig.driver.sync()
     rig.driver.release()
     ((verdict,),) = [answer.value for answer in answers]  # type: ignore[misc]
     assert verdict.status == 200
     crashed = CrashRig()
-    crashed.store = before
-    crashed._boot(before.recover_state())
+    crashed.restart(before)
     assert crashed.found() == {"orders": [], "streamed": []}
     rig.restart()  # a crash right behind the answer
     assert rig.bodies("streamed" if stream else "orders") == [b"x"]

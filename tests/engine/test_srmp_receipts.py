@@ -132,8 +132,7 @@ def test_the_receipt_is_part_of_the_step_that_stores_the_message(rig: WebRig, st
     assert rig.store.synced == len(rig.store.log) > before
     for length in range(before, len(rig.store.log)):
         cut = WebRig()
-        cut.store = type(rig.store)(rig.store.log[:length])
-        cut._boot(cut.store.recover_state())
+        cut.restart(rig.store.log[:length])
         assert cut.bodies("streamed" if stream else "orders") == []
         assert cut.answers() == []
         assert cut.known() == []

@@ -16,7 +16,7 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.srmp.message import SrmpMessage
 from tests.conftest import Dose
 from tests.engine.letters import ANONYMOUS, FAR_GUID
-from tests.engine.rig import RECEIVE, PaperStore
+from tests.engine.rig import RECEIVE
 from tests.engine.web import ADMIN, ORDERS, STREAMED, WebRig, arrival_of
 from tests.support.srmp_runs import one_by_one, same
 
@@ -141,8 +141,7 @@ def test_a_log_cut_behind_any_record_has_all_of_a_turn_or_nothing(seed: int) -> 
     whole = {name: sorted(order(rig, name)) for name in names}
     log = rig.store.log
     for length in range(start, len(log) + 1):
-        rig.store = PaperStore(log[:length])
-        rig._boot(rig.store.recover_state())
+        rig.restart(log[:length])
         rig.check_books()
         durable = [
             message.ordinal

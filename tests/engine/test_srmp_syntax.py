@@ -91,8 +91,7 @@ def test_a_delivery_receipt_follows_the_message_and_only_where_it_was_asked_for(
     assert classes(rig) == [ACK_REACH_QUEUE]
     for length in range(before, len(rig.store.log)):  # never without its message
         cut = WebRig()
-        cut.store = type(rig.store)(rig.store.log[:length])
-        cut._boot(cut.store.recover_state())
+        cut.restart(rig.store.log[:length])
         assert len(cut.answers()) <= len(cut.messages("orders")) - 1
     rig.delete("orders")
     assert rig.post(rig.message(delivery_receipt_to=ADMIN)) == [400]

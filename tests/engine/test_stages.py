@@ -554,7 +554,7 @@ def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
     publish(rig, 0, query="young")
     rig.advance(DAY_S)
     assert list(rig.manager.stages.queries) == ["young"]
-    assert rig.store.recover_state().definitions == rig.manager.ledger.state.definitions
+    assert rig.store.crash().recover().state.definitions == rig.manager.ledger.state.definitions
 
 
 def test_a_query_with_stages_is_forgotten_when_they_are_gone(rig: Rig) -> None:
@@ -789,10 +789,9 @@ def test_a_crash_behind_any_record_leaves_a_stage_or_none_and_a_batch_or_none() 
 def test_a_stage_of_which_records_were_given_up_is_dropped(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     stage(rig, key_of(1), ("orders", BODIES))
-    lost = next(at for at, record in enumerate(rig.store.log) if record[0] == MESSAGE)
-    del rig.store.log[lost]
-    rig.store.synced = len(rig.store.log)
-    rig.restart()
+    log = rig.store.log
+    lost = next(at for at, record in enumerate(log) if record[0] == MESSAGE)
+    rig.restart(log[:lost] + log[lost + 1 :])
     assert list(rig.manager.stages.stages) == [key_of(1)]
     assert [event.name for event in rig.events].count("stage_incomplete") == 1
     assert len(rig.manager.ledger.state.of_table(TABLE_STAGE)) == 1

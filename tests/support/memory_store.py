@@ -21,44 +21,48 @@ from posthouse.store.base import Recovered
 _GARBAGE_MIN = 1000  # records; below it is not worth the while
 
 
-class MemoryLog:
+class MemoryDisk:
     """What outlives a process: a picture of the state at some position, and the records behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Sequence[Record] = ()) -> None:
         self.base = b""
         self.base_position = 0
-        self.records: list[Record] = []
+        self.log = list(log)
         self.packets: dict[int, tuple[bytes, bytes]] = {}  # arrival block, packet
-        self.synced = 0
+        self.synced = len(self.log)
         self.clean = False
 
-    def survivor(self) -> MemoryLog:
-        """The log after a loss of power: without what was not synced."""
-        other = MemoryLog()
+    def survivor(self) -> MemoryDisk:
+        """The disk after a loss of power: without what was not synced."""
+        other = MemoryDisk(self.log[: self.synced - self.base_position])
         other.base, other.base_position = self.base, self.base_position
-        other.records = self.records[: self.synced - self.base_position]
         other.packets = dict(self.packets)
         other.synced = self.synced
         return other
 
 
 class MemoryStore:
-    """`posthouse.store.base.Store` without a disk."""
+    """`posthouse.store.base.Store`, with lists for a disk."""
 
-    def __init__(self, log: MemoryLog | None = None) -> None:
-        self.log = log or MemoryLog()
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self.disk = disk or MemoryDisk()
         self.state = State()
         self._dropped: list[tuple[int, int]] = []  # position, number
 
     @property
+    def log(self) -> list[Record]:
+        """The records behind the last picture, for tests that look at them; see `crash`."""
+        return self.disk.log
+
+    @property
     def appended(self) -> int:
         """Position of the last record written."""
-        return self.log.base_position + len(self.log.records)
+        return self.disk.base_position + len(self.disk.log)
 
     @property
     def synced(self) -> int:
         """Everything up to this position survives a crash."""
-        return self.log.synced
+        return self.disk.synced
 
     @property
     def unsynced_bytes(self) -> int:
@@ -72,34 +76,34 @@ class MemoryStore:
 
     def recover(self) -> Recovered:
         """Replays the log."""
-        log = self.log
-        clean, log.clean = log.clean, False
-        self.state = State.load(log.base) if log.base else State()
-        for record in log.records:
+        disk = self.disk
+        clean, disk.clean = disk.clean, False
+        self.state = State.load(disk.base) if disk.base else State()
+        for record in disk.log:
             self._replay(record)
-        log.synced = self.appended
+        disk.synced = self.appended
         lost = {} if clean else self.state.drop_express()
         known = {number for number, _ in self.state.table.items()}
-        log.packets = {n: packet for n, packet in log.packets.items() if n in known}
+        disk.packets = {n: packet for n, packet in disk.packets.items() if n in known}
         return Recovered(self.state, clean, lost, 0)
 
     def _replay(self, record: Record) -> None:
         kind, number, head, packet = record
         if kind == MESSAGE:
             self.state.apply_message(unpack_arrival(head))
-            self.log.packets[number] = (head, packet)
+            self.disk.packets[number] = (head, packet)
         elif kind == CHANGE:
             self.state.apply_change(unpack_change(head))
 
     def append(self, records: Sequence[Record]) -> int:
         """Takes one group; express records leave no trace in the log."""
-        log = self.log
+        disk = self.disk
         for record in records:
             kind, number, head, packet = record
             if kind != CHANGE and kind != DROP:
-                log.packets[number] = (head, packet)
+                disk.packets[number] = (head, packet)
             if kind < EXPRESS:
-                log.records.append(record)
+                disk.log.append(record)
         position = self.appended
         for kind, number, head, _ in records:
             if kind == DROP:
@@ -115,8 +119,8 @@ class MemoryStore:
 
     def sync(self) -> int:
         """Everything appended counts as safe from now on."""
-        self.log.synced = self.appended
-        return self.log.synced
+        self.disk.synced = self.appended
+        return self.disk.synced
 
     def read(self, number: int) -> bytes:
         """The packet of a message."""
@@ -131,7 +135,7 @@ class MemoryStore:
         return unpack_arrival(self._packet(number)[0]).sender
 
     def _packet(self, number: int) -> tuple[bytes, bytes]:
-        packet = self.log.packets.get(number)
+        packet = self.disk.packets.get(number)
         if packet is None:
             raise LookupError(f"message {number} is not in the store")
         return packet
@@ -141,8 +145,8 @@ class MemoryStore:
         gone = [number for position, number in self._dropped if position <= self.synced]
         self._dropped = [entry for entry in self._dropped if entry[0] > self.synced]
         for number in gone:
-            self.log.packets.pop(number, None)
-        if self.appended == self.synced and len(self.log.records) > self._garbage():
+            self.disk.packets.pop(number, None)
+        if self.appended == self.synced and len(self.log) > self._garbage():
             self._collapse()
         return False
 
@@ -150,9 +154,9 @@ class MemoryStore:
         return max(_GARBAGE_MIN, 2 * len(self.state.table))
 
     def _collapse(self) -> None:
-        log = self.log
-        log.base, log.base_position = self.state.dump(), self.appended
-        log.records = []
+        disk = self.disk
+        disk.base, disk.base_position = self.state.dump(), self.appended
+        disk.log = []
 
     def has_room(self) -> bool:
         """There is always room."""
@@ -163,8 +167,11 @@ class MemoryStore:
         self.sync()
         self.tidy()
         self._collapse()
-        self.log.clean = True
+        self.disk.clean = True
 
-    def crash(self) -> MemoryStore:
-        """The store a new process finds after a loss of power."""
-        return MemoryStore(self.log.survivor())
+    def crash(self, left: Sequence[Record] | None = None) -> MemoryStore:
+        """The store a new process finds after a loss of power.
+
+        A test that cuts the log says which records are `left`; without it, all that was synced.
+        """
+        return MemoryStore(self.disk.survivor() if left is None else MemoryDisk(left))

@@ -21,7 +21,7 @@ def same(one: WebRig, many: WebRig) -> None:
     for rig in (one, many):
         rig.check_books()
     assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
-    assert many.store.packets == one.store.packets
+    assert many.store.disk.packets == one.store.disk.packets
     assert many.manager.machine.refusals == one.manager.machine.refusals
     for source in (FAR_GUID, OTHER):
         known = [

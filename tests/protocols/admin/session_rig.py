@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from posthouse.engine.ledger.records import Record
 from posthouse.engine.manager import QueueManager
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
@@ -219,8 +220,8 @@ class SessionRig(Rig):
         self.create("orders")
         self.create("ledger", transactional=True)
 
-    def restart(self) -> None:
-        super().restart()
+    def restart(self, left: Sequence[Record] | None = None) -> None:
+        super().restart(left)
         self.desk = TurnDesk(self.driver)
 
     def client(self, caller: Caller | None = None, **options: Any) -> Client:

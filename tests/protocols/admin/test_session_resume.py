@@ -369,8 +369,7 @@ def test_a_batch_cut_at_any_record_is_completed(kind: str) -> None:
         if before + cut > rig.store.appended:
             break
         whole = before + cut == rig.store.appended
-        rig.store.synced = before + cut
-        rig.restart()
+        rig.restart(rig.store.log[: before + cut])
         parts.add(len(rig.bodies("orders")))
         rig.send("orders", b"between")
         rig.restart()
@@ -404,8 +403,7 @@ def test_an_end_or_a_commit_is_whole_or_not_at_all(journaling: bool) -> None:
         assert client.end(source, ids, request_id=1) == 2
         if before + cut > rig.store.appended:
             break
-        rig.store.synced = before + cut
-        rig.restart()
+        rig.restart(rig.store.log[: before + cut])
         answer = rig.client(name=NAME).end(source, ids, request_id=1)
         ended = answer == 2
         assert ended or answer.code in (InvalidHandle.code, TransactionSequence.code)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
@@ -27,8 +26,8 @@ from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
-from tests.engine.rig import PaperStore
 from tests.engine.settings import engine_settings
+from tests.support.memory_store import MemoryStore
 
 START_UTC = 1_700_000_000
 ROUNDS_MAX = 100_000
@@ -194,7 +193,7 @@ class Machine:
         self.ping_settings = ping or PingSettings()
         self.engine = engine_settings(name, addresses=(address,), ports=frozenset({port}), **engine)
         self.random = random.Random(name)
-        self.store = PaperStore()
+        self.store = MemoryStore()
         self.up = False
         self.wake_ms: int | None = None
         self.cables: list[Cable] = []
@@ -202,11 +201,11 @@ class Machine:
 
     # -- start and end
 
-    def start(self, state: State | None = None) -> None:
+    def start(self) -> None:
         clock = self.net.clock
         self.manager = manager = QueueManager(
             self.engine,
-            state or State(),
+            self.store.recover().state,
             self.store.read,
             self.random.randbytes,
             self.store.read_many,
@@ -235,8 +234,8 @@ class Machine:
 
     def restart(self) -> None:
         self.kill()
-        self.store = PaperStore(self.store.log[: self.store.synced])
-        self.start(self.store.recover_state())
+        self.store = self.store.crash()
+        self.start()
         self.net.run()
 
     def stop(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from posthouse.engine.ledger.effects import Event
-from posthouse.engine.ledger.state import State
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.protocols.binary.session import BinarySession, Role
@@ -23,9 +22,10 @@ from posthouse.wire.binary.internal import (
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.message import serialize
-from tests.engine.rig import START_UTC, PaperStore, Rig
+from tests.engine.rig import START_UTC, Rig
 from tests.engine.settings import engine_settings
 from tests.protocols.admin.session_rig import TurnDesk
+from tests.support.memory_store import MemoryStore
 
 # The timers of the document, and no other; the window that it recommends and Windows has.
 SETTINGS = BinarySettings(ack_quiet_ms=0, window=64)
@@ -46,8 +46,8 @@ class Machine(Rig):
         self.events: list[Event] = []
         self.active: set[int] = set()
         self.deleted: list[Any] = []
-        self.store = PaperStore()
-        self._boot(State())
+        self.store = MemoryStore()
+        self._boot(self.store.recover().state)
         self.desk = TurnDesk(self.driver)
 
     def restart(self) -> None:

@@ -341,7 +341,7 @@ def test_a_header_inside_a_message_counts_as_a_session_ack(end: End, inside: boo
     assert end.session.is_open
     assert end.session.terms.peer_window == 7
     assert end.machine.bodies("orders") == [b"1", b"2222", b"3"]
-    stored = [end.machine.store.read(n) for n in sorted(end.machine.store.packets)]
+    stored = [end.machine.store.read(n) for n in sorted(end.machine.store.disk.packets)]
     assert not any(packet[2] & 0x10 for packet in stored), "it belongs to the hop"
     wrong = SessionHeader(0, 0, 0, 99, 3, 7)
     end.receive(with_header(user_message(4), wrong, inside=inside))

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from posthouse.engine.ledger.effects import Event
-from posthouse.engine.ledger.state import State
 from posthouse.protocols.pgm.protocol import PgmProtocol
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.srmp_bridge import take_in, write_message
@@ -50,8 +49,8 @@ class Station(Machine):
         self.told: list[Event] = []
         super().__init__(net, name, address, port, **more)
 
-    def start(self, state: State | None = None) -> None:
-        super().start(state)
+    def start(self) -> None:
+        super().start()
         clock, chance = self.net.clock, Random(self.name)
         self.pgm = PgmProtocol(
             self.desk,

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
@@ -31,8 +30,8 @@ from posthouse.wire.packet.message import deserialize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
 from posthouse.wire.srmp.mime_parts import read_parts
-from tests.engine.rig import PaperStore
 from tests.engine.settings import changed, engine_settings
+from tests.support.memory_store import MemoryStore
 
 START_UTC = 1_700_000_000
 ROUNDS_MAX = 100_000
@@ -292,7 +291,7 @@ class Machine:
         self.settings = settings or SrmpSettings()
         self.engine = engine_settings(name, addresses=(address,), ports=frozenset({port}), **engine)
         self.random = random.Random(name)
-        self.store = PaperStore()
+        self.store = MemoryStore()
         self.up = False
         self.wake_ms: int | None = None
         self.cables: list[Cable] = []
@@ -301,11 +300,11 @@ class Machine:
 
     # -- start and end
 
-    def start(self, state: State | None = None) -> None:
+    def start(self) -> None:
         clock = self.web.clock
         self.manager = manager = QueueManager(
             self.engine,
-            state or State(),
+            self.store.recover().state,
             self.store.read,
             self.random.randbytes,
             self.store.read_many,
@@ -336,8 +335,8 @@ class Machine:
 
     def restart(self) -> None:
         self.kill()
-        self.store = PaperStore(self.store.log[: self.store.synced])
-        self.start(self.store.recover_state())
+        self.store = self.store.crash()
+        self.start()
         self.web.run()
 
     def move(self, address: str) -> None:
