@@ -353,6 +353,9 @@ WAYS_IN: dict[str, tuple[str, ...]] = {
         "engine/transactions/collection.py: _commit_batch",
         "engine/transfer/receiving.py: _take_run",
     ),
+    "handed over together with the admission, which the batch asks": (
+        "engine/transfer/srmp/receiving.py: _batch",
+    ),
     "answers, without which a sender keeps what it sent": (
         "engine/messages/acknowledgments.py: send",
         "engine/transfer/srmp/streams.py: _send",
@@ -376,17 +379,19 @@ def ways_in(module: Module) -> Iterator[str]:
     """The functions of a module that put a message into a queue, and name no admission."""
     for node in module.nodes:
         if isinstance(node, ast.FunctionDef) and node.name not in ("accept", "apply_message"):
-            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
-            puts = any(puts_in(call, module) for call in calls)
+            puts = any(puts_in(part, module) for part in ast.walk(node))
             if puts and not any("admit" in name for name in names_in(node)):
                 yield f"{module.name}: {node.name}"
 
 
-def puts_in(call: ast.Call, module: Module) -> bool:
-    """`core.arrive(...)`, `self._sending.accept(...)`, `row._replace(queue=...)`."""
-    *owner, name = chain_of(call.func) or ("",)
-    if name == "_replace":
-        return any(word.arg == "queue" for word in call.keywords)
+def puts_in(node: ast.AST, module: Module) -> bool:
+    """`core.arrive`, `self._sending.accept`, called there or not; `row._replace(queue=...)`."""
+    if isinstance(node, ast.Call):
+        names = chain_of(node.func)[-1:]
+        return names == ("_replace",) and any(word.arg == "queue" for word in node.keywords)
+    if not isinstance(node, ast.Attribute):
+        return False
+    *owner, name = chain_of(node) or ("",)
     own = "self" if module.name == "engine/messages/enqueue.py" else "_sending"
     return name in ARRIVES or (name == "accept" and own in owner)
 
@@ -736,6 +741,11 @@ BAD = [
     (
         "engine/a.py",
         "def f(self): self._sending.accept(queue, batch)",
+        test_every_way_into_a_queue_asks_the_admission,
+    ),
+    (
+        "engine/a.py",
+        "def f(self):\n    accept = self._sending.accept\n    accept(queue, batch)",
         test_every_way_into_a_queue_asks_the_admission,
     ),
     (
