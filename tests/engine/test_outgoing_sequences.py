@@ -218,6 +218,17 @@ def test_an_order_acknowledgment_ends_all_messages_up_to_it(rig: SessionRig) -> 
     assert rig.waiting_bodies() == [b"d"]
 
 
+def test_each_order_acknowledgment_of_a_sequence_is_progress(rig: SessionRig) -> None:
+    sender, taken, sequence = send_all(rig, "abcd")
+    rig.acknowledge(sender, taken)
+    seen = [sender.last_ack]
+    for number in (1, 3):
+        assert rig.order_ack(sequence, number)
+        seen.append(sender.last_ack)
+    assert seen[1:] == [(sequence, 1), (sequence, 3)]
+    assert seen[0] not in seen[1:]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.6/2", "MS-MQQB 3.1.5.6/6", "MS-MQQB 3.1.5.6/3")
 def test_order_acknowledgments_that_fit_nothing_are_ignored_and_counted(rig: SessionRig) -> None:
     rig.commit_sends("abc")
