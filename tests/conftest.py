@@ -97,8 +97,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what is in background
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    begin_with_usual_signals()
     config.addinivalue_line(
         "markers", "peer(*names): real programs this test runs against, see tools/peers.py"
     )
@@ -108,6 +107,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: runs in `make soak` only")
     config.pluginmanager.register(Groups(), "posthouse-groups")
     fast_java.short_lived()
+
+
+def begin_with_usual_signals() -> None:
+    """Let no program that a test starts inherit an ignored signal, which `nohup` and `&` leave.
+
+    This process itself goes on ignoring what it was told to: a handler is not inherited.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,21 @@ def test_a_test_that_cannot_be_set_up_runs_again(tests: Path) -> None:
     )
     assert main(PYTEST) == 0
     assert runs(tests, "moody") == 3
+
+
+def test_programs_that_tests_start_ignore_no_signal(tests: Path) -> None:
+    """As `nohup make test &` starts them: a program that ignores SIGHUP cannot be tested for it."""
+    (tests / "test_child.py").write_text(
+        "import subprocess\n\n"
+        "def test_it():\n"
+        "    said = subprocess.run(['grep', 'SigIgn', '/proc/self/status'], capture_output=True)\n"
+        "    assert int(said.stdout.split()[1], 16) & 0b100_0000_0000_0111 == 0\n"
+    )
+    ignoring = "import os, signal, sys\n" + "".join(
+        f"signal.signal(signal.{name}, signal.SIG_IGN)\n"
+        for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")
+    )
+    command = [sys.executable, "-m", "pytest", *PYTEST[1:]]
+    started = f"{ignoring}os.execv(sys.argv[1], sys.argv[1:])"
+    done = subprocess.run([sys.executable, "-c", started, *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -122,7 +122,7 @@ def somebody_else() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    for module in ("ctypes", "posthouse.runtime.endpoints"):
+    for module in ("ctypes", "posthouse.cli.serve", "posthouse.runtime.endpoints"):
         import_module(module)  # the other user may not read them
     os.seteuid(65534)
     try:

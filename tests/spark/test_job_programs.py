@@ -210,6 +210,18 @@ def test_a_python_that_nobody_may_run_makes_programs_the_servers_own(
         Programs("local[1]", [home]).run(task(b"print('ran')"), office.url)
 
 
+def test_a_python_behind_a_closed_folder_is_one_that_nobody_may_run(
+    ground: Path, of_system: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Environments have links to a Python that everybody may run: that alone does not help."""
+    assert Programs("local[1]", [])._identity is not None
+    closed = ground / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "python").symlink_to(job_programs._PYTHON)
+    monkeypatch.setattr(job_programs, "_PYTHON", closed / "python")
+    assert Programs("local[1]", [])._identity is None
+
+
 def test_the_user_of_programs_has_to_be_there() -> None:
     with pytest.raises(ValueError, match="no user who-is-this"):
         Programs("local[1]", [], user="who-is-this")

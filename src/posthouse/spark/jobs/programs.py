@@ -16,7 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from posthouse.spark.sessions import is_local
 from posthouse.spark.worker_home import spark_home
 
 NOBODY: Final = "nobody"
-_PYTHON: Final = Path(sys.executable).resolve()
+_PYTHON: Final = Path(sys.executable)  # as commands name it: in an environment a link
 
 
 class Identity(NamedTuple):
@@ -60,7 +60,8 @@ class Programs:
         self._private = [path.absolute() for path in private]
         self._identity = _identity(user)
         self._remedy = "Start the server as root or with another --code-user, or with --trust-code"
-        if user is None and self._identity is not None and not self._may_read(_PYTHON):
+        can_start = self._may_read(_PYTHON) and self._may_pass(_PYTHON.parents)
+        if user is None and self._identity is not None and not can_start:
             self._identity = None  # that user could not even start this Python
             self._remedy = (
                 f"The user {NOBODY} may not run {_PYTHON}: use a Python that everybody may read, "
@@ -158,18 +159,27 @@ class Programs:
                 raise JobFailed(f"programs could read {path}. {self._remedy}")
 
     def _may_read(self, path: Path) -> bool:
-        """Whether a program could: every folder on the way must let it through."""
+        """Return whether a program could: each folder on the way must let it through."""
         user, group = self._user()
         if user is None or group is None:
             return path.exists()
         try:
             found = path.stat()
-            ways = [way.stat() for way in path.resolve().parents]
+            ways = path.resolve().parents
         except OSError:
             return False
         need = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(found.st_mode) else stat.S_IROTH
-        through = all(_allows(way, user, group, stat.S_IXOTH) for way in ways)
-        return through and _allows(found, user, group, need)
+        return _allows(found, user, group, need) and self._may_pass(ways)
+
+    def _may_pass(self, folders: Sequence[Path]) -> bool:
+        """Return whether all of these folders let programs through."""
+        user, group = self._user()
+        if user is None or group is None:
+            return True
+        try:
+            return all(_allows(way.stat(), user, group, stat.S_IXOTH) for way in folders)
+        except OSError:
+            return False
 
 
 def _allows(found: os.stat_result, user: int, group: int, need: int) -> bool:
