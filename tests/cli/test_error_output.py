@@ -11,10 +11,15 @@ import typer
 
 from posthouse.cli.error_output import EXPECTED, CommandFailed, failure_of, wants_json
 from posthouse.client.errors import CertificateNotTrusted, ServerUnreachable
-from posthouse.model.errors import QueueNotFound, RemoteProtocolError
+from posthouse.model.errors import (
+    IoTimeout,
+    MessageNotFound,
+    QueueNotFound,
+    RemoteProtocolError,
+)
 from tests.cli.conftest import Posthouse, Result
 
-FIELDS = ["name", "code", "cause", "remedy", "hints", "exit_code"]
+FIELDS = ["name", "code", "hex", "cause", "remedy", "hints", "exit_code"]
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +41,7 @@ def error_of(done: Result) -> dict[str, Any]:
 def test_a_refusal_of_the_queue_manager(ph: Posthouse) -> None:
     error = error_of(ph("peek", "ordrs", "--json"))
     assert error["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
-    assert (error["code"], error["exit_code"]) == (0xC00E0003, 1)
+    assert (error["code"], error["hex"], error["exit_code"]) == (0xC00E0003, "0xC00E0003", 1)
     assert "posthouse queue list" in error["remedy"]
     assert "orders" in " ".join(error["hints"])
 
@@ -55,6 +60,7 @@ def test_a_refusal_of_the_queue_manager(ph: Posthouse) -> None:
 def test_wrong_usage(ph: Posthouse, words: tuple[str, ...], cause: str) -> None:
     error = error_of(ph(*words))
     assert (error["name"], error["code"], error["exit_code"]) == ("WRONG_USAGE", None, 2)
+    assert error["hex"] is None
     assert cause in error["cause"]
 
 
@@ -94,7 +100,7 @@ def test_what_else_a_command_has_to_say(ph: Posthouse) -> None:
     """Every line on standard error is JSON then; a lookup id that is not there is a note."""
     words = ("message", "delete", "orders", "--lookup-id", "999", "--yes")
     done = ph(*words, "--json")
-    assert done.code == 1
+    assert done.code == 4
     assert done.value["gone"] == 1
     (line,) = done.err.splitlines()
     assert "not in the queue" in json.loads(line)["note"]
@@ -108,6 +114,8 @@ def test_what_else_a_command_has_to_say(ph: Posthouse) -> None:
         (typer.Abort(), "CANCELLED", 1),
         (CommandFailed("cause", "remedy"), "REFUSED", 1),
         (QueueNotFound("no queue"), "MQ_ERROR_QUEUE_NOT_FOUND", 1),
+        (IoTimeout("no message"), "MQ_ERROR_IO_TIMEOUT", 4),
+        (MessageNotFound("it is gone"), "MQ_ERROR_MESSAGE_NOT_FOUND", 4),
         (RemoteProtocolError("broken"), "NOT_A_VALID_PACKET", 1),
         (ServerUnreachable("away"), "NOT_REACHABLE", 3),
         (CertificateNotTrusted("not trusted"), "NOT_REACHABLE", 3),

@@ -75,7 +75,7 @@ def test_a_message_of_another_computer_is_received(ph: Reading, name: str) -> No
     assert (said.code, said.err) == (0, "")
     assert said.out.endswith("\n<order/>\n")
     empty = ph("receive", name)
-    assert empty.code == 1
+    assert empty.code == 4
     assert empty.err.startswith("MQ_ERROR_IO_TIMEOUT (0xC00E001B): ")
 
 
@@ -171,7 +171,7 @@ def test_messages_are_moved_to_a_subqueue(
 def test_what_is_gone_or_refused_is_told_when_it_is_moved(ph: Reading) -> None:
     ph.send("a")
     gone = ph("message", "move", FAR, f"{FAR};poison", "--lookup-id", "1", "--json")
-    assert (gone.code, gone.value["gone"]) == (1, 1)
+    assert (gone.code, gone.value["gone"]) == (4, 1)
     ph.here("queue", "create", "./private$/apart")
     ph.here("queue", "grant", "./private$/apart", USER, "full")
     refused = ph("message", "move", FAR, r"DIRECT=OS:localhost\private$\apart", "--json")

@@ -12,6 +12,7 @@ from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
 from posthouse.cli.contexts import Target
 from posthouse.cli.messages import command as message
+from posthouse.model.errors import QueueNotFound
 from tests.cli.conftest import Posthouse
 from tests.support.format_vectors import FOLDER
 
@@ -73,10 +74,10 @@ def test_explain_says_where_a_message_is_and_why(ph: Posthouse) -> None:
     place = ph("message", "explain", identifier.replace("\\", "/"), "--json").value["places"][0]
     assert place["class"] == "nack-receive-timeout"
     unknown = ph("message", "explain", identifier.partition("\\")[0] + "\\999999")
-    assert unknown.code == 1
+    assert unknown.code == 4
     assert "in no queue here" in unknown.out
     unknown = ph("message", "explain", identifier.partition("\\")[0] + "\\999999", "--json")
-    assert (unknown.code, unknown.value["places"]) == (1, [])
+    assert (unknown.code, unknown.value["places"]) == (4, [])
     assert ph("message", "explain", "17").code == 2
 
 
@@ -126,7 +127,7 @@ def test_delete_by_lookup_id_counts_what_is_gone(ph: Posthouse) -> None:
     ph("receive", ORDERS, "--lookup-id", ids[0])
     said = ph("message", "delete", ORDERS, "--lookup-id", ids[0], "--lookup-id", ids[2])
     assert said.out == "Deleted 1 message; 1 had left the queue before.\n"
-    assert said.code == 1
+    assert said.code == 4
     assert texts(ph, ORDERS) == ["2"]
 
 
@@ -182,7 +183,7 @@ def test_queues_that_are_not_there_are_refused(ph: Posthouse) -> None:
 
 
 def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    gone = ErrorBody(name="MQ_ERROR_QUEUE_NOT_FOUND", code=0xC00E0003, cause="none", remedy="Look.")
+    gone = ErrorBody.of(QueueNotFound("none", "Look."))
     result = BulkJson(matched=3, done=3, gone=0, refused=0, error=gone, dry_run=False)
     with Remote(Target(), json=False) as remote, pytest.raises(typer.Exit) as ended:
         message._tell(remote, "move", result, named=False)

@@ -86,7 +86,7 @@ def test_a_file_is_not_overwritten_by_accident(ph: Posthouse, tmp_path: Path) ->
 def test_a_failed_export_leaves_no_file(ph: Posthouse, tmp_path: Path) -> None:
     file = tmp_path / "none"
     assert ph("message", "export", "./private$/nowhere", file).code == 1
-    assert ph("message", "export", ORDERS, file, "--lookup-id", "999999").code == 1
+    assert ph("message", "export", ORDERS, file, "--lookup-id", "999999").code == 4
     assert ph("message", "export", ORDERS, file, "--where", "(").code == 1
     assert list(tmp_path.iterdir()) == []
 

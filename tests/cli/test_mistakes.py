@@ -293,10 +293,10 @@ def test_a_job_server_that_is_not_enrolled(ph: Posthouse) -> None:
 def test_a_message_that_is_gone_is_an_error(ph: Posthouse, verb: str) -> None:
     more = {"move": [f"{ORDERS};poison"], "copy": [ORDERS]}.get(verb, [])
     said = ph("message", verb, ORDERS, *more, "--lookup-id", "999999")
-    assert said.code == 1
+    assert said.code == 4
     assert "1 of the messages are not in the queue" in said.err
     said = ph("message", verb, ORDERS, *more, "--lookup-id", "999999", "--json")
-    assert (said.code, said.value["gone"]) == (1, 1)
+    assert (said.code, said.value["gone"]) == (4, 1)
     assert ph("message", verb, ORDERS, *more, "--where", "label = 'none'").code == 0
 
 

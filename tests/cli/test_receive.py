@@ -40,13 +40,13 @@ def test_one_message_is_shown_whole_and_gone(ph: Posthouse) -> None:
         assert f"{line}\n" in said.out
     assert "sender          S-1-5-32-544 (administrators)\n" in said.out
     assert said.out.endswith("\n<order/>\n")
-    assert ph("receive", ORDERS).code == 1
+    assert ph("receive", ORDERS).code == 4
 
 
 def test_an_empty_queue_is_a_refusal_with_its_code(ph: Posthouse) -> None:
     for verb in ("receive", "peek"):
         refused = ph(verb, ORDERS)
-        assert refused.code == 1
+        assert refused.code == 4
         assert refused.out == ""
         assert refused.err.startswith("MQ_ERROR_IO_TIMEOUT (0xC00E001B): ")
 
@@ -180,7 +180,7 @@ def test_a_message_by_its_lookup_id(ph: Posthouse) -> None:
     assert ph("peek", ORDERS, "--lookup-id", lookup_id, "--json").value == wanted
     assert ph("receive", ORDERS, "--lookup-id", lookup_id, "--json").value["id"] == wanted["id"]
     gone = ph("receive", ORDERS, "--lookup-id", lookup_id)
-    assert gone.code == 1
+    assert gone.code == 4
     assert gone.err.startswith("MQ_ERROR_MESSAGE_NOT_FOUND (0xC00E0088): ")
     assert texts(ph("receive", ORDERS, "--count", "3", "--json").lines) == ["1", "3"]
 
@@ -242,7 +242,7 @@ def test_a_wait_with_an_end(ph: Posthouse, server: Serving) -> None:
     sender = when_somebody_waits(server, deliver)
     assert texts(ph("receive", ORDERS, "--timeout", "60", "--json").lines) == ["late"]
     sender.join()
-    assert ph("receive", ORDERS, "--timeout", "0.01").code == 1
+    assert ph("receive", ORDERS, "--timeout", "0.01").code == 4
 
 
 def test_dead_letters_and_journals_are_queues_too(ph: Posthouse) -> None:

@@ -179,11 +179,15 @@ def test_a_transactional_send_needs_a_queue_manager(
         remote.queue(path).send(b"x", transactional=True)
 
 
-def test_counting_asks_the_management_interface(
-    remote: posthouse.RemoteQueueManager, path: str
-) -> None:
-    with pytest.raises(posthouse.ServerUnreachable, match="management"):  # not served there
-        remote.queue(path).count()
+def test_counting_asks_the_management_interface(far: Serving, path: str) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        ports = {"binary_port": far.binary_port, "rpc_port": bound.getsockname()[1]}
+        with (
+            posthouse.msmq("127.0.0.1", timeout=20, **ports) as remote,
+            pytest.raises(posthouse.ServerUnreachable, match="management"),
+        ):
+            remote.queue(path).count()
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,17 @@ def test_messages_that_a_transaction_has_locked_are_counted() -> None:
 
 def test_an_empty_queue_is_just_empty() -> None:
     rig = GroupRig()
-    with rig.refused(IO_TIMEOUT, r"no message in [^:]*\. Wait longer"):
+    with rig.refused(IO_TIMEOUT, r"no message in [^:]*\. Give a longer time"):
         rig.receive("q")
+
+
+def test_a_journal_that_is_off_is_named() -> None:
+    rig = GroupRig()
+    with rig.refused(IO_TIMEOUT, r"q keeps no journal\. .*posthouse queue set '.*q' --journal"):
+        rig.receive("q;journal")
+    rig = GroupRig(queue={"journaling": True})
+    with rig.refused(IO_TIMEOUT, r"no message in [^:]*\. Give a longer time"):
+        rig.receive("q;journal")
 
 
 def test_a_queue_without_a_free_message_is_not_told_to_who_peeks() -> None:

@@ -22,6 +22,7 @@ from posthouse.api.transfer import U32_MAX as U32_MAX
 from posthouse.api.transfer import ConnectionJson as ConnectionJson
 from posthouse.api.transfer import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.api.transfer import OutgoingJson as OutgoingJson
+from posthouse.model.errors import QueueError, hex_code
 from posthouse.model.message_json import MessageJson as MessageJson
 from posthouse.model.properties import ABORTS_MAX, RETRY_DELAY_MAX_S, RETRY_DELAYS_MAX
 
@@ -73,14 +74,26 @@ class Json(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ErrorBody(Json):
-    """A refusal: the result code by name and number, why, and what to do."""
+    """A refusal: the result code by name, number and in hexadecimal, why, and what to do."""
 
     name: str
     code: U32
+    hex: Annotated[str, Meta(pattern="^0x[0-9A-F]{8}$", description="`code` as MSMQ prints it")]
     cause: str
     remedy: str
     row: int | UnsetType = UNSET  # of rows that are to be messages: which one, from 0 on
     column: str | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, error: QueueError) -> ErrorBody:
+        """Return the words and codes of a refusal."""
+        return cls(
+            name=error.name,
+            code=error.code,
+            hex=hex_code(error.code),
+            cause=error.cause,
+            remedy=error.remedy,
+        )
 
 
 class ErrorJson(Json):

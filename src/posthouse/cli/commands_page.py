@@ -25,14 +25,15 @@ bodies) is printed with control characters escaped, so that no message can steer
 | 1 | refused; standard error has the code, the cause and what to do |
 | 2 | wrong usage |
 | 3 | not reachable |
+| 4 | nothing there: no message came in time, or the message that was named is not in the queue |
 
 A refusal reads like `MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): ...`. With `--json` every line on
 standard error is JSON, too. A command that failed ends with `{{"error": {{"name": ..., "code":
-..., "cause": ..., "remedy": ..., "hints": [...], "exit_code": ...}}}}`; other lines are `{{"note":
-...}}`.
-`name` and `code` are those of MSMQ for what the queue manager refuses. Elsewhere `code` is null and
-`name` is `WRONG_USAGE`, `NOT_REACHABLE`, `CANCELLED`, `INPUT_OUTPUT`, `NOT_STARTED` or a similar
-word.
+..., "hex": ..., "cause": ..., "remedy": ..., "hints": [...], "exit_code": ...}}}}`; other lines are
+`{{"note": ...}}`.
+`name` and `code` are those of MSMQ for what the queue manager refuses; `hex` is the code as in
+`0xC00E0003`. Elsewhere both are null and `name` is `WRONG_USAGE`, `NOT_REACHABLE`, `CANCELLED`,
+`INPUT_OUTPUT`, `NOT_STARTED` or a similar word.
 
 Commands that talk to a queue manager have these options too:
 

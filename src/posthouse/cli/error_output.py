@@ -13,11 +13,17 @@ from typing import Any, NamedTuple, cast
 import typer
 
 from posthouse.cli.contexts import ContextError
-from posthouse.cli.exit_codes import NOT_REACHABLE, REFUSED, WRONG_USAGE
+from posthouse.cli.exit_codes import NOT_REACHABLE, NOTHING_THERE, REFUSED, WRONG_USAGE
 from posthouse.cli.output import complain, json_error
 from posthouse.cli.usage_hints import mistake
 from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
-from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.errors import (
+    IoTimeout,
+    MessageNotFound,
+    QueueError,
+    RemoteProtocolError,
+    hex_code,
+)
 
 # Of click, or of the copy that typer brings along.
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
@@ -60,6 +66,7 @@ class Failure(NamedTuple):
                 {
                     "name": self.name,
                     "code": self.code,
+                    "hex": None if self.code is None else hex_code(self.code),
                     "cause": self.cause,
                     "remedy": self.remedy,
                     "hints": self.hints,
@@ -110,7 +117,9 @@ def failure_of(error: BaseException, arguments: Sequence[str] = ()) -> Failure:
         case QueueError():
             hints = tuple(getattr(error, "__notes__", ()))
             words = (error.name, error.cause, error.remedy)
-            return Failure(*words, REFUSED, error.code, hints, str(error))
+            nothing = isinstance(error, IoTimeout | MessageNotFound)
+            exit_code = NOTHING_THERE if nothing else REFUSED
+            return Failure(*words, exit_code, error.code, hints, str(error))
         case RemoteProtocolError():
             cause = f"Not a valid packet: {error}"
             return Failure("NOT_A_VALID_PACKET", cause, "", REFUSED, text=cause)

@@ -8,3 +8,4 @@ DONE: Final = 0
 REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 NOT_REACHABLE: Final = 3
+NOTHING_THERE: Final = 4

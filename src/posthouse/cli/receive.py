@@ -94,7 +94,7 @@ def receive(
 
     A message leaves the queue after it has been written; if it cannot be written, it stays. What a
     pipe has accepted counts as written: limit it with --count, not with `| head`. The exit code is
-    1 if no message arrives in time. To read a queue of another computer, give --user NAME, or
+    4 if no message arrives in time. To read a queue of another computer, give --user NAME, or
     --authentication none for anonymous access.
 
     --out DIR writes NUMBER-LOOKUPID.body and NUMBER-LOOKUPID.json for each message. Both are
@@ -174,7 +174,7 @@ def peek(
     """Look at messages of a queue without receiving them.
 
     One message is printed whole. Several are printed as a table with the beginning of each body;
-    --json, --raw, --format and --out write whole bodies. The exit code is 1 if no message arrives
+    --json, --raw, --format and --out write whole bodies. The exit code is 4 if no message arrives
     in time. Queues of other computers are read as with `receive`.
 
     Example: posthouse peek './private$/orders' --count 10
@@ -198,15 +198,18 @@ def _seen(
 
 
 def _browsed(queue: Queue | RemoteQueue) -> Iterator[Message]:
-    return queue.browse(page=BATCH) if isinstance(queue, Queue) else queue.browse()
+    messages = queue.browse(page=BATCH) if isinstance(queue, Queue) else queue.browse()
+    yield next(messages, None) or queue.peek(0)  # its refusal has the reason
+    yield from messages
 
 
 def _stepped(queue: Queue | RemoteQueue, timeout: float, follow: bool) -> Iterator[Message]:
     wait = None if follow else timeout
-    with queue.cursor() as cursor, suppress(IoTimeout):
+    with queue.cursor() as cursor:
         yield cursor.peek(wait)
-        while True:
-            yield cursor.next(wait)
+        with suppress(IoTimeout):
+            while True:
+                yield cursor.next(wait)
 
 
 def _hand_over(

@@ -92,7 +92,7 @@ _RESULT_CODES = """\
   Enlarge the buffer to the reported size and read the message again.
 0xC00E001B MQ_ERROR_IO_TIMEOUT
   No suitable message came within the time allowed for waiting.
-  Wait longer, or check that the senders reach this queue.
+  Give a longer time to wait, or check that the senders reach this queue.
 0xC00E001C MQ_ERROR_ILLEGAL_CURSOR_ACTION
   The cursor cannot step on from where it stands.
   Peek at the current position first, or open a new cursor.

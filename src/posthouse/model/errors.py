@@ -13,6 +13,13 @@ from posthouse.model.error_table import ErrorCode as ErrorCode
 from posthouse.model.error_table import explain as explain
 
 E = TypeVar("E", bound=Exception)
+
+
+def hex_code(code: int) -> str:
+    """Return a result code as MSMQ's own tools print it."""
+    return f"0x{code:08X}"
+
+
 _CLASS_OF_CODE: "dict[int, type[QueueError]]" = {}
 
 
@@ -35,7 +42,7 @@ class QueueError(Exception):
             _CLASS_OF_CODE.setdefault(cls.code, cls)
 
     def __str__(self) -> str:
-        return f"{self.name} (0x{self.code:08X}): {self.cause.rstrip('. ')}. {self.remedy}"
+        return f"{self.name} ({hex_code(self.code)}): {self.cause.rstrip('. ')}. {self.remedy}"
 
 
 def without_frames(error: E) -> E:

@@ -21,7 +21,7 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.exit_codes import NOTHING_THERE, REFUSED
 from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.output import Hex, Output, Raw
@@ -159,7 +159,7 @@ def explain(
 
     Of the last messages that left their queue it shows when, how and, where known, who received it.
 
-    The exit code is 1 if it is in no queue that you may look into.
+    The exit code is 4 if it is in no queue that you may look into.
 
     Example: posthouse message explain '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\17'
     """
@@ -178,7 +178,7 @@ def explain(
         for peer in found.peers:
             say(f"{peer.name}: {peer.error or peer.answer}")
     if not found.places and not any(peer.places for peer in found.peers):
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(NOTHING_THERE)
 
 
 def _tell_places(found: LifeJson) -> None:
@@ -386,7 +386,7 @@ def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
         gone = f"; {result.gone:,} had left the queue before" if result.gone else ""
         say(f"{PAST[verb]} {counted(result.done, 'message')}{gone}.")
     if error := result.error:
-        cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}"
+        cause = f"{error.name} ({error.hex}): {error.cause}. {error.remedy}"
         if result.dry_run:
             complain(f"The first refusal: {cause}")
         elif result.refused:
@@ -399,8 +399,10 @@ def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
             f"{result.gone:,} of the messages are not in the queue: they were received, moved or "
             "deleted, or were never there. `posthouse peek SRC --count N` shows what is there."
         )
-    if result.error or (result.gone and named):
+    if result.error:
         raise typer.Exit(REFUSED)
+    if result.gone and named:
+        raise typer.Exit(NOTHING_THERE)
 
 
 # -- messages of another computer, one after the other
@@ -440,9 +442,7 @@ def _move_far(
             first = first or error
             if not done:
                 break  # all of them would be refused
-    told = None
-    if first is not None:
-        told = ErrorBody(code=first.code, name=first.name, cause=first.cause, remedy=first.remedy)
+    told = None if first is None else ErrorBody.of(first)
     return BulkJson(
         matched=len(meant), done=done, gone=gone, refused=refused, error=told, dry_run=dry_run
     )

@@ -18,7 +18,6 @@ from posthouse.client.remote.pull.queue_pull import CHUNK, QueuePull
 from posthouse.client.remote.pull.run import PullRun
 from posthouse.client.remote.state import INFINITE
 from posthouse.formats.search import content_of
-from posthouse.model.errors import QueueError
 from posthouse.model.filters import parse_filter
 
 
@@ -75,11 +74,7 @@ def _result(matched: int, pull: QueuePull | None) -> BulkJson:
         counts, refused = pull.counts, pull.counts.refused
         done = counts.taken + counts.known
         gone = max(matched - counts.read, 0)
-        told = None if pull.refusal is None else _body(pull.refusal)
+        told = None if pull.refusal is None else ErrorBody.of(pull.refusal)
     return BulkJson(
         matched=matched, done=done, gone=gone, refused=refused, error=told, dry_run=pull is None
     )
-
-
-def _body(error: QueueError) -> ErrorBody:
-    return ErrorBody(code=error.code, name=error.name, cause=error.cause, remedy=error.remedy)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from posthouse.engine.ledger.parts import ClaimedMessages, FailedReads
-from posthouse.engine.queues.queue import Queue
+from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import IoTimeout
 
 
 def no_message(
     groups: ClaimedMessages, poison: FailedReads, queue: Queue, cause: str, *, destructive: bool
 ) -> IoTimeout:
-    """The end of a read without a message; it names who has those that are in the queue."""
+    """Return why a read ends without a message: the queue's journal is off, or who holds them."""
     held = holders(groups, poison, queue) if destructive else ""
     if not held:
-        return IoTimeout(cause)
+        return IoTimeout(cause, _journal_remedy(queue))
     return IoTimeout(f"{cause}: of {queue.state.count:,} messages {held}", remedy(queue))
+
+
+def _journal_remedy(queue: Queue) -> str:
+    """Return how to switch on a journal that stays empty because it is off; else nothing."""
+    read = queue.parent
+    if queue.definition.role is not QueueRole.JOURNAL or read is None or read.definition.journaling:
+        return ""
+    return (
+        f"{read.name} keeps no journal. To keep what is received from now on: "
+        f"posthouse queue set '{read.name}' --journal"
+    )
 
 
 def claimed(groups: ClaimedMessages, queue: Queue) -> int:

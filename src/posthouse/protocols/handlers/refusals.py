@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import UNSET, UnsetType
-
 from posthouse.api.types import ErrorBody, ErrorJson
 from posthouse.model import errors
 from posthouse.model.errors import QueueError
@@ -232,18 +230,10 @@ def status_of(error: QueueError) -> int:
 
 def error_body(error: QueueError) -> ErrorBody:
     """A refusal as answers carry it."""
-    row: int | UnsetType = UNSET
-    column: str | UnsetType = UNSET
+    body = ErrorBody.of(error)
     if isinstance(error, BadRow):
-        row, column = error.row, error.column
-    return ErrorBody(
-        name=error.name,
-        code=error.code,
-        cause=error.cause,
-        remedy=error.remedy,
-        row=row,
-        column=column,
-    )
+        body.row, body.column = error.row, error.column
+    return body
 
 
 def error_json(error: QueueError) -> ErrorJson:
