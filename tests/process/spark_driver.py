@@ -13,9 +13,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 END_S = 600.0
 LOOK_S = 0.2
-FAILURES_MAX = 40  # of one stream
+STUCK_S = 180.0  # a stream that fails may go so long without a batch that it commits
 
 
 class Stream(msgspec.Struct):
@@ -276,14 +276,23 @@ def take_all(spark: SparkSession, job: Job) -> int:
     return sum(map(committed, job.streams)) - before
 
 
-failures: Counter[str] = Counter()
+failing: dict[str, tuple[int, float]] = {}
+"""Of a stream, the last batch that was committed as it failed, and since when that is the last."""
 
 
-def failed(name: str, error: object) -> None:
-    """Tells of a stream that has to be begun again."""
-    failures[name] += 1
-    tell(failed=name, error=str(error)[:4000])
-    assert failures[name] < FAILURES_MAX, "it fails and fails"
+def failed(stream: Stream, error: object) -> None:
+    """Report a stream that has to be begun again; refuse one that gets no further.
+
+    A queue manager that was killed is away for as long as a busy machine takes to start it again,
+    and a stream fails many times meanwhile: only time without progress counts.
+    """
+    tell(failed=stream.group, error=str(error)[:4000])
+    done, now = committed(stream), monotonic()
+    last, since = failing.get(stream.group, (None, now))
+    if last != done:
+        since = now
+    failing[stream.group] = done, since
+    assert now - since < STUCK_S, f"no batch was committed after {done} for {STUCK_S} s"
 
 
 class Kept:
@@ -291,7 +300,7 @@ class Kept:
 
     def __init__(self, spark: SparkSession, job: Job, stream: Stream) -> None:
         self._again = lambda: begin(spark, job, stream)
-        self._name = stream.group
+        self._stream = stream
         self._query = self._again()
 
     def keep(self) -> None:
@@ -300,7 +309,7 @@ class Kept:
             self._begin_again()
 
     def _begin_again(self) -> None:
-        failed(self._name, self._query.exception())
+        failed(self._stream, self._query.exception())
         self._query = self._again()
 
     def wait(self) -> None:
@@ -359,7 +368,7 @@ class KeptArchive:
                 stop=self._stop if follow else None,
             )
         except Exception as error:
-            failed(stream.group, error)
+            failed(stream, error)
             return False
         return True
 
