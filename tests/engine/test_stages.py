@@ -18,7 +18,13 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines import stages
-from posthouse.engine.pipelines.stage import BatchSignature, StageKey, Upload
+from posthouse.engine.pipelines.stage import (
+    QUERY_SIZE_MAX,
+    BatchSignature,
+    StageKey,
+    Upload,
+    check_key,
+)
 from posthouse.engine.pipelines.stage_refusals import (
     ASKING_MAX,
     BatchDiffers,
@@ -26,7 +32,6 @@ from posthouse.engine.pipelines.stage_refusals import (
     StageMissing,
     TooManyAsk,
 )
-from posthouse.engine.pipelines.stages import QUERY_SIZE_MAX, check_key
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -45,6 +50,7 @@ from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller
 from posthouse.security.acls import Acl
 from posthouse.security.descriptors import SecurityDescriptor
+from posthouse.security.rights import parse_rights
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.cost import steps
@@ -729,6 +735,97 @@ def test_a_query_is_its_owners_and_the_administrators_business(rig: Rig) -> None
         publish(rig, 0, (0, 0))
     rig.run(lambda m: m.stages.publish("eve's own", 0, [], eve))
     assert publish(rig, 0, query="eve's own").already
+
+
+# -- tokens for some queues
+
+
+def narrow(rig: Rig, pattern: str, caller: Caller | None = None) -> Caller:
+    """The caller with a token that may send to queues that match."""
+    scopes = ((f".\\private$\\{pattern}", parse_rights("send")),)
+    return (caller or rig.admin).narrowed(scopes)
+
+
+def changes_of(caller: Caller, batch: int) -> list[Callable[[Any], object]]:
+    """What could make the query's next try come twice, stop it, or drop what it staged."""
+    return [
+        lambda m: m.stages.publish(QUERY, batch + 1, [], caller),
+        lambda m: m.stages.discard(QUERY, batch + 1, caller),
+        lambda m: m.stages.forget_query(QUERY, caller),
+        lambda m: m.stages.progress(QUERY, caller),
+    ]
+
+
+def test_a_token_for_other_queues_changes_nothing_of_a_query(rig: Rig) -> None:
+    """Of the staged messages, and of what was published, each on its own."""
+    mine = narrow(rig, "answers")
+    stage(rig, key_of(1), ("orders", BODIES))
+    for call in changes_of(mine, 0):
+        with pytest.raises(AccessDenied, match="some queues, and the query query writes to others"):
+            rig.run(call)
+    assert publish(rig, 1, (0, 0)).messages == 3
+    for _ in range(2):  # an empty batch leaves the queues of the one before
+        for call in [changes_of(mine, 1)[at] for at in (0, 2, 3)]:
+            with pytest.raises(AccessDenied, match="writes to others"):
+                rig.run(call)
+        with pytest.raises(AccessDenied, match="writes to others"):
+            begin(rig, key_of(7), mine)
+        publish(rig, 2)
+        rig.restart()
+    assert rig.bodies("orders") == BODIES
+
+
+def test_a_token_for_other_queues_replaces_no_stage(rig: Rig) -> None:
+    mine = narrow(rig, "answers")
+    upload = begin(rig, key_of(0), mine)
+    append(rig, upload, [("answers", BODIES)])
+    stage(rig, key_of(0), ("orders", BODIES))
+    with pytest.raises(AccessDenied, match="writes to others"):
+        rig.run(lambda m: m.stages.finish(upload))
+    assert publish(rig, 0, (0, 0)).messages == 3
+    assert rig.bodies("orders") == BODIES
+
+
+def test_a_token_sees_the_stages_of_its_queues(rig: Rig) -> None:
+    stage(rig, key_of(0, 0), ("orders", BODIES))
+    stage(rig, key_of(0, 1), ("orders", BODIES), ("answers", BODIES))
+    keys = {
+        pattern: [key.partition for key, _ in rig.manager.stages.listed(narrow(rig, pattern))]
+        for pattern in ("orders", "answers", "*")
+    }
+    assert keys == {"orders": [0], "answers": [], "*": [0, 1]}
+    assert len(rig.manager.stages.listed(rig.admin)) == 2
+
+
+def test_a_token_for_the_queues_of_a_query_does_everything_with_it(rig: Rig) -> None:
+    eve = other_user(rig)
+    both = narrow(rig, "*", eve)
+    rig.create("passing")
+    for batch, name in enumerate(("orders", "passing")):
+        stage(rig, key_of(batch), (name, BODIES), caller=both)
+        assert rig.run(lambda m, b=batch: m.stages.publish(QUERY, b, [(0, 0)], both)).messages == 3
+    rig.run(lambda m: m.queues.delete_queue(".\\private$\\passing", rig.admin))
+    only = narrow(rig, "orders", eve)  # the deleted queue is out of everybody's reach
+    assert rig.run(lambda m: m.stages.progress(QUERY, only))[0].batch == 1
+    assert rig.run(lambda m: m.stages.forget_query(QUERY, only))
+
+
+def test_a_record_of_an_older_version_is_forgotten_by_tokens_without_limits(rig: Rig) -> None:
+    """It does not know its queues. A pipeline that ran with a narrow token goes on."""
+    eve = other_user(rig)
+    mine = narrow(rig, "orders", eve)
+    old = [0, eve.sid, rig.manager.machine.utc, 3, "", "", "of an older version"]
+    value = msgspec.msgpack.encode(old)
+    rig.run(lambda m: m.ledger.define(TABLE_QUERY, QUERY.encode(), value))
+    rig.restart()
+    stage(rig, key_of(1), ("orders", BODIES), caller=mine)
+    assert rig.run(lambda m: m.stages.publish(QUERY, 1, [(0, 0)], mine)).messages == 3
+    assert rig.run(lambda m: m.stages.discard(QUERY, 1, mine)) == 0
+    with pytest.raises(AccessDenied, match="the query query may write to others"):
+        rig.run(lambda m: m.stages.forget_query(QUERY, mine))
+    stage(rig, key_of(2), ("orders", BODIES), caller=eve)
+    rig.run(lambda m: m.stages.publish(QUERY, 2, [(0, 0)], eve))
+    assert rig.run(lambda m: m.stages.forget_query(QUERY, mine))
 
 
 def test_who_publishes_must_be_allowed_to_send(rig: Rig) -> None:

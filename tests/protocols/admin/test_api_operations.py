@@ -267,6 +267,33 @@ def test_a_token_for_some_queues_reaches_operations_of_these(tmp_path: Path) -> 
     with_api(tmp_path, work)
 
 
+def test_a_token_for_one_queue_changes_no_operation_that_reaches_another(tmp_path: Path) -> None:
+    """Forgotten, a copy would be begun again under its key by its own program: two copies."""
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        await fill(rig, 3)
+        body = {"act": "copy", "queue": ORDERS, "to": AUDIT, "key": "ab" * 16}
+        number = (await rig.post(OPERATIONS, body)).json["id"]
+        await ended(rig, number)
+        for queues, status in (
+            ([f"{ORDERS}=full"], 403),
+            ([f"{ORDERS}=peek", f"{AUDIT}=full"], 403),
+            ([f"{ORDERS}=peek,receive", f"{AUDIT}=send"], 200),
+        ):
+            made = {"role": "operate", "queues": queues}
+            token = (await rig.post("/api/v1/tokens", made)).json["token"]
+            for act in ("stop", "resume"):
+                path = f"{OPERATIONS}/{number}/{act}"
+                assert (await rig.post(path, token=token)).status == (status, 409)[status == 200]
+            assert (await rig.get(f"{OPERATIONS}/{number}", token=token)).status == 200
+            path = f"{OPERATIONS}/{number}"
+            assert (await rig.ask("DELETE", path, token=token)).status == status
+        assert (await rig.post(OPERATIONS, body)).json["id"] != number
+
+    with_api(tmp_path, work)
+
+
 def test_many_begins_at_once_leave_nothing_behind(tmp_path: Path) -> None:
     """One that is refused was not created: what is kept until somebody deletes it has a limit."""
 

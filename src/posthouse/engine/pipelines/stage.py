@@ -13,7 +13,12 @@ import msgspec
 
 from posthouse.engine.ledger.records import ROW_SIZE, WANT_ARRIVAL, WANT_JOURNAL, Record
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.model.errors import InvalidParameter
 from posthouse.security.access import Caller
+
+QUERY_SIZE_MAX = 200
+BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
+PARTITION_MAX = (1 << 31) - 1
 
 _KEY = struct.Struct(">QIQ")
 
@@ -41,6 +46,20 @@ class StageKey(NamedTuple):
     def unpack(cls, key: bytes) -> StageKey:
         """The stage that a key of a definition names."""
         return cls(key[: -_KEY.size - 1].decode(), *_KEY.unpack(key[-_KEY.size :]))
+
+
+def check_query(query: str) -> None:
+    """Refuse what cannot be the name of a query."""
+    if not 0 < len(query) <= QUERY_SIZE_MAX or not query.isprintable():
+        raise InvalidParameter(f"a query has a name of 1 to {QUERY_SIZE_MAX} printable characters")
+
+
+def check_key(key: StageKey) -> None:
+    """Refuse what cannot be the key of a stage."""
+    check_query(key.query)
+    most = (BATCH_MAX, PARTITION_MAX, ATTEMPT_MAX)
+    if any(not 0 <= value <= limit for value, limit in zip(key[1:], most, strict=True)):
+        raise InvalidParameter("batch, partition and attempt are numbers from 0 on")
 
 
 class StagePart(msgspec.Struct, array_like=True):
@@ -79,7 +98,7 @@ UNSIGNED = BatchSignature()
 
 
 class Query(msgspec.Struct, array_like=True):
-    """How far a query has published. Older records end with `messages`."""
+    """How far a query has published. Older records end with `messages`, or with `writer`."""
 
     batch: int
     owner: bytes
@@ -88,6 +107,7 @@ class Query(msgspec.Struct, array_like=True):
     content: str = ""
     run: str = ""
     writer: str = ""
+    queues: list[int] | None = None  # of its last batch with messages; None: that is not known
 
     def is_same(self, other: BatchSignature) -> bool | None:
         """Whether a batch of the same number is this one; None: it cannot be told by that.
@@ -106,6 +126,14 @@ class Query(msgspec.Struct, array_like=True):
         """Whether both runs name their stream, as `stream/run`, and it is not the same one."""
         mine, theirs = self.run.partition("/"), other.run.partition("/")
         return bool(mine[1] and theirs[1]) and mine[0] != theirs[0]
+
+    def difference(self, other: BatchSignature) -> str:
+        """Return the words for how a batch that is not this one differs from it."""
+        if self.content and other.content:
+            return "it was made of other offsets"
+        if self.is_of_other_stream(other):
+            return "it is of another checkpoint"
+        return "it is a second write"
 
 
 class PublishResult(NamedTuple):

@@ -43,10 +43,13 @@ from posthouse.engine.pipelines.stage import (
     StageTarget,
     Upload,
     asking,
+    check_key,
+    check_query,
     decode_query,
     decode_stage,
     encode,
 )
+from posthouse.engine.pipelines.stage_reach import StageReach
 from posthouse.engine.pipelines.stage_refusals import (
     ASKING_MAX,
     BatchDiffers,
@@ -69,25 +72,8 @@ from posthouse.security.access import Caller
 from posthouse.wire.packet.batch import StagedBatch
 from posthouse.wire.packet.packet_fields import TRANSACTION
 
-QUERY_SIZE_MAX = 200
-BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
-PARTITION_MAX = (1 << 31) - 1
 TARGETS_MAX = 10_000  # of one stage
 _SEND = QueueAccessType.SEND
-
-
-def check_query(query: str) -> None:
-    """Whether this may be the name of a query."""
-    if not 0 < len(query) <= QUERY_SIZE_MAX or not query.isprintable():
-        raise InvalidParameter(f"a query has a name of 1 to {QUERY_SIZE_MAX} printable characters")
-
-
-def check_key(key: StageKey) -> None:
-    """Whether this may be the key of a stage."""
-    check_query(key.query)
-    most = (BATCH_MAX, PARTITION_MAX, ATTEMPT_MAX)
-    if any(not 0 <= value <= limit for value, limit in zip(key[1:], most, strict=True)):
-        raise InvalidParameter("batch, partition and attempt are numbers from 0 on")
 
 
 class Stages:
@@ -113,6 +99,7 @@ class Stages:
         self._transfer = transfer
         self._transactions = transactions
         self._expand = expand
+        self._reach = StageReach(core, opening)
         self.stages: dict[StageKey, Stage] = {}
         self.queries: dict[str, Query] = {}
         self.uploads: set[Upload] = set()
@@ -124,9 +111,12 @@ class Stages:
         self._due_utc: int | None = None
         self._query_due_utc: int | None = None
 
-    def all(self) -> list[tuple[StageKey, Stage]]:
-        """Every stage that waits for its batch."""
-        return list(self.stages.items())
+    def listed(self, caller: Caller) -> list[tuple[StageKey, Stage]]:
+        """Return what the caller may see: all, their own, or what a narrow token reaches."""
+        if caller.is_administrator and caller.scopes is None:
+            return list(self.stages.items())
+        own = [one for one in self.stages.items() if one[1].owner == caller.sid]
+        return [one for one in own if self._reach.reaches(caller, one[1].parts)]
 
     def load(self) -> None:
         """Everything the store kept. A stage of which records were given up is gone."""
@@ -149,6 +139,9 @@ class Stages:
             for part in stage.parts:
                 yield part.number, part.count
 
+    def __len__(self) -> int:
+        return len(self.stages)
+
     @property
     def messages(self) -> int:
         """How many messages wait for their batches."""
@@ -170,6 +163,7 @@ class Stages:
         """
         check_key(key)
         self._check_owners(key.query, caller)
+        self._check_reach(key.query, caller)
         if self._is_published(key.query, key.batch, signature):
             return None
         self._check_room(caller.sid)
@@ -189,7 +183,7 @@ class Stages:
             raise BatchPast(query, batch, known.batch)
         same = known.is_same(signature)
         if same is False:
-            raise BatchDiffers(query, batch, _difference(known, signature))
+            raise BatchDiffers(query, batch, known.difference(signature))
         return bool(same)
 
     def _check_room(self, user: bytes) -> None:
@@ -284,6 +278,7 @@ class Stages:
         self._check_open(upload)
         core, change, key = self.core, Change(), upload.key
         if key in self.stages:
+            self._reach.check(key.query, upload.caller, self.stages[key].parts)
             self._drop(key, change)
         stage = Stage(core.utc, upload.caller.sid, upload.messages, upload.size, upload.parts)
         self._add(key, stage)
@@ -329,6 +324,7 @@ class Stages:
             check_key(key)
         self._check_owners(query, caller)
         known, change = self.queries.get(query), Change()
+        self._check_reach(query, caller)
         same = self._is_published(query, batch, signature)
         if known is not None and batch == known.batch:
             if not same:
@@ -348,7 +344,11 @@ class Stages:
         for key in keys:
             self._forget(key, change)
         self._drop_up_to(query, batch, change)
-        self._note(query, Query(batch, caller.sid, self.core.utc, messages, *signature), change)
+        queues = [] if known is None else known.queues
+        if queues is not None or caller.scopes is None:
+            queues = self._reach.living(part.queue for part in parts) or queues
+        done = Query(batch, caller.sid, self.core.utc, messages, *signature, queues=queues)
+        self._note(query, done, change)
         self.published_batches += 1
         self.published_messages += messages
         self.core.commit(change)
@@ -451,6 +451,7 @@ class Stages:
         check_query(query)
         self._check_owners(query, caller)
         keys = [k for k in self._keys_of.get(query, ()) if batch is None or k.batch == batch]
+        self._reach.check(query, caller, (p for k in keys for p in self.stages[k].parts))
         change = Change()
         for key in keys:
             self._drop(key, change)
@@ -461,12 +462,15 @@ class Stages:
         """How far a query has published, and how many stages it has."""
         check_query(query)
         self._check_owners(query, caller)
+        self._check_reach(query, caller)
         return self.queries.get(query), len(self._keys_of.get(query, ()))
 
     def forget_query(self, query: str, caller: Caller) -> bool:
         """Forgets how far a query has published, and its stages; False: it was not known."""
+        if (known := self.queries.get(query)) is not None:
+            self._reach.check(query, caller, (), known.queues)
         self.discard(query, None, caller)
-        if query not in self.queries:
+        if known is None:
             return False
         self._unknow(query)
         self.core.define(TABLE_QUERY, query.encode(), None)
@@ -545,6 +549,12 @@ class Stages:
         if owners - {caller.sid} or (known is not None and known.owner != caller.sid):
             raise AccessDenied(f"the query {query} belongs to another user")
 
+    def _check_reach(self, query: str, caller: Caller) -> None:
+        # Where the record of an older version has no queues, a pipeline that ran before goes on.
+        known = self.queries.get(query)
+        parts = (part for key in self._keys_of.get(query, ()) for part in self.stages[key].parts)
+        self._reach.check(query, caller, parts, (known.queues if known else None) or ())
+
     # -- the clock
 
     def expire(self) -> None:
@@ -587,11 +597,3 @@ class Stages:
         """The second in which the next stage expires, or the next query is over."""
         dues = self._due_utc, self._query_due_utc
         return min((due for due in dues if due is not None), default=inf)
-
-
-def _difference(known: Query, other: BatchSignature) -> str:
-    if known.content and other.content:
-        return "it was made of other offsets"
-    if known.is_of_other_stream(other):
-        return "it is of another checkpoint"
-    return "it is a second write"

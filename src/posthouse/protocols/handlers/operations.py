@@ -16,6 +16,7 @@ from posthouse.api.operations import (
 from posthouse.api.types import Nothing
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.operations.operations import Operation
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
@@ -42,11 +43,7 @@ def begin_operation(context: Context, params: Nothing, body: OperationBody) -> S
         if (before := manager.operations.begun(user, key, asked)) is not None:
             return before, False
         context.services.operations.require_room(user)
-        with opened(manager, body.queue, QueueAccessType.RECEIVE, context) as descriptor:
-            queue = descriptor.target()
-        if body.to is not None:
-            access = _NEEDS_TO.get(body.act, QueueAccessType.SEND)
-            targets(manager, body.to, access, context.caller)
+        queue = _source(manager, context, body.act, body.queue, body.to)
         operation = manager.operations.create(
             body.act,
             queue.name,
@@ -68,6 +65,15 @@ def begin_operation(context: Context, params: Nothing, body: OperationBody) -> S
     if is_new:
         context.services.operations.start(operation)
     return _json(context, operation)
+
+
+def _source(manager: QueueManager, context: Context, act: str, queue: str, to: str | None) -> Queue:
+    """Return the queue of an operation; refuse a caller who may not do there what it does."""
+    with opened(manager, queue, QueueAccessType.RECEIVE, context) as descriptor:
+        found = descriptor.target()
+    if to is not None:
+        targets(manager, to, _NEEDS_TO.get(act, QueueAccessType.SEND), context.caller)
+    return found
 
 
 def _digest(body: OperationBody) -> bytes:
@@ -110,6 +116,19 @@ def _find(manager: QueueManager, context: Context, number: int) -> Operation:
     if not found or not _own(manager, context, found[0]):
         raise NoSuchOperation(f"there is no operation {number}")
     return found[0]
+
+
+def _find_to_change(manager: QueueManager, context: Context, number: int) -> Operation:
+    """Find an operation that the caller may stop, resume and forget.
+
+    A token for some queues has to be able to begin it: forgotten, it could be begun again by the
+    program that it belongs to, and be done twice.
+    """
+    found = _find(manager, context, number)
+    if context.caller.scopes is not None:
+        what = found.definition
+        _source(manager, context, what.act, what.queue, what.to or None)
+    return found
 
 
 def _json(context: Context, operation: Operation) -> OperationJson:
@@ -161,7 +180,7 @@ def stop_operation(
     manager: QueueManager, context: Context, params: OperationParams, body: Nothing
 ) -> OperationJson:
     """Stops an operation after the step it is in; nothing is lost, and it can be resumed."""
-    operation = _find(manager, context, params.operation)
+    operation = _find_to_change(manager, context, params.operation)
     if operation.state != "running":
         raise OperationState(f"the operation {params.operation} is {operation.state}")
     context.services.operations.stop(operation)
@@ -174,7 +193,7 @@ def resume_operation(
     """Goes on with an operation where it was, with the rights of the caller."""
 
     def resume(manager: QueueManager) -> Operation:
-        operation = _find(manager, context, params.operation)
+        operation = _find_to_change(manager, context, params.operation)
         if operation.state in ("running", "done"):
             raise OperationState(f"the operation {params.operation} is {operation.state}")
         context.services.operations.reserve(operation, context)
@@ -189,7 +208,7 @@ def forget_operation(
     manager: QueueManager, context: Context, params: OperationParams, body: Nothing
 ) -> ForgottenJson:
     """Forgets an operation that does not run; what it did stays done."""
-    operation = _find(manager, context, params.operation)
+    operation = _find_to_change(manager, context, params.operation)
     if operation.state == "running":
         raise OperationState(f"the operation {params.operation} is running", "Stop it first.")
     manager.operations.forget(operation)

@@ -202,7 +202,10 @@ def publish_batch(
 def discard_batch(
     manager: QueueManager, context: Context, params: BatchParams, body: Nothing
 ) -> DiscardedJson:
-    """Drops the stages of a batch that is not going to be published."""
+    """Drops the stages of a batch that is not going to be published.
+
+    A token for some queues has to reach all queues that they go to.
+    """
     return DiscardedJson(stages=manager.stages.discard(params.query, params.batch, context.caller))
 
 
@@ -212,14 +215,12 @@ def discard_batch(
 def list_stages(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> StageListJson:
-    """Lists stages that wait for their batch; those of other users are administrators' only."""
-    caller, expiry_s = context.caller, manager.machine.settings.limits.stage_expiry_s
-    everything = caller.is_administrator and caller.scopes is None
-    found = [
-        (key, stage)
-        for key, stage in manager.stages.all()
-        if everything or stage.owner == caller.sid
-    ]
+    """Lists stages that wait for their batch; those of other users are administrators' only.
+
+    A token for some queues sees stages of these queues only.
+    """
+    expiry_s = manager.machine.settings.limits.stage_expiry_s
+    found = manager.stages.listed(context.caller)
     shown = [
         StageJson(
             query=key.query,
@@ -253,6 +254,9 @@ def show_query(
 def forget_query(
     manager: QueueManager, context: Context, params: QueryParams, body: Nothing
 ) -> Done:
-    """Forgets a query: how far it has published, and its stages."""
+    """Forgets a query: how far it has published, and its stages.
+
+    A token for some queues has to reach all queues that the last batch and the stages went to.
+    """
     manager.stages.forget_query(params.query, context.caller)
     return Done()

@@ -166,7 +166,7 @@ class Metrics(Collector):
         )
         yield from self._job_metrics()
         stages = self.manager.stages
-        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.all()))
+        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages))
         yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)
         yield _gauge("posthouse_staged_bytes", "Bytes of messages in stages.", stages.size)
         yield CounterMetricFamily(
