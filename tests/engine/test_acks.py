@@ -170,6 +170,18 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_and_counted() -> None:
     assert rig.bodies("ledger") == []
 
 
+def test_the_queue_of_answers_for_a_machine_of_the_directory_gives_way_to_no_other() -> None:
+    for known, made_for in ((False, PEER.address), (True, "")):
+        rig = PeerRig()
+        rig.create("ledger", transactional=True)
+        if known:
+            rig.enter_machine()
+        rig.take(rig.transactional(1, 0, destination_queue_format_name=by_number(rig)))
+        assert send_order_ack(rig)
+        (queue,) = rig.manager.queues.outgoing_queues()
+        assert queue.definition.made_for == made_for
+
+
 def test_queues_of_answers_that_were_sent_make_room_for_others() -> None:
     """Whoever makes up GUIDs must not use up the outgoing queues for good."""
     rig = PeerRig(outgoing_queues_max=1)
@@ -181,7 +193,6 @@ def test_queues_of_answers_that_were_sent_make_room_for_others() -> None:
     packet = rig.transactional(1, 0, destination_queue_format_name=name, source=other)
     rig.take(packet, peer=Peer(other, "192.0.2.8"))
     number = rig.queue("ledger").number
-    assert not rig.run(lambda m: m.transfer.send_order_ack(number, other))  # the first has one
     (taken,) = owed(rig)
     sender = rig.run(lambda m: m.transfer.begin_sending(first.number))
     rig.run(lambda m: sender.take(10, 1 << 20))

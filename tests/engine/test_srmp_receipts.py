@@ -422,6 +422,7 @@ def test_receipts_go_to_the_peer_and_to_nobody_else(
     rig.advance(1)
     outgoing = [q.name.lower() for q in rig.manager.queues.outgoing_queues()]
     assert outgoing == ([] if goes_to is None else [f"direct={goes_to}"])
+    assert all(q.definition.made_for for q in rig.manager.queues.outgoing_queues())
     assert rig.manager.machine.refusals["target_not_allowed"] == (goes_to is None)
 
 

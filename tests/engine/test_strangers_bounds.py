@@ -195,7 +195,7 @@ def test_sources_that_nothing_waits_for_are_forgotten(rig: EastRig) -> None:
         rig.receive(rig.open("east", RECEIVE))
         (queue,) = [q for q in rig.manager.queues.outgoing_queues() if q.state.count]
         rig.run(lambda m, queue=queue: m.messages.moving.purge(queue))
-        rig.run(lambda m: m.queues.collection._forget_idle())
+        rig.run(lambda m: m.queues.collection.outgoing_room.forget_idle())
     known = rig.manager.transfer.acks.shared._bound
     assert len(known) <= 2 * len(rig.manager.ledger.queues) + 1
 

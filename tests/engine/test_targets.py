@@ -181,6 +181,29 @@ def test_a_peer_may_name_so_many_queues_of_its_own_in_an_hour(name: str) -> None
     assert allows(rig, names[-1])
 
 
+def test_of_a_machine_of_the_directory_a_peer_may_name_as_many_queues() -> None:
+    """Each is an outgoing queue here."""
+    for names in (r"DIRECT=OS:BRAVO\private$\{}", f"PRIVATE={OTHER_TEXT}\\{{:08x}}"):
+        rig = with_machine(targets_per_peer=2)
+        found = [allows(rig, parse_format_name(names.format(n))) for n in range(1, 31)]
+        assert found == [True] * 20 + [False] * 10
+    rig = Rig(allowed_targets=("*",), targets_per_peer=2)
+    found = [allows(rig, parse_format_name(rf"DIRECT=OS:far\private$\{n}")) for n in range(1, 31)]
+    assert found == [True] * 20 + [False] * 10
+
+
+def test_the_hosts_of_an_ipv6_network_are_one_peer() -> None:
+    rig = Rig(targets_per_peer=1)
+    found = []
+    for n in range(1, 13):
+        peer = Peer(bytes([n]) * 16, f"2001:db8:0:7::{n:x}")
+        name = rf"DIRECT=TCP:2001:db8:0:7::{n:x}\private$\answers"
+        found.append(allows(rig, parse_format_name(name), peer))
+    assert found == [True] * 10 + [False] * 2
+    other = Peer(OTHER_GUID, "2001:db8:0:8::1")
+    assert allows(rig, parse_format_name(r"DIRECT=TCP:2001:db8:0:8::1\private$\answers"), other)
+
+
 def test_peers_beyond_measure_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posthouse.engine.transfer.connect_targets.PEERS_MAX", 2)
     rig = Rig(allowed_targets=("*",), targets_per_peer=1)

@@ -179,7 +179,7 @@ class QueueManager:
             self.pulls.forget_queue,
             self.jobs.bridge.forget_source,
         )
-        queues.connect(removal, transfer.sequences.forget)
+        queues.connect(removal, transfer.sequences.forget, moving.purge)
         receiving = Receiving(
             core,
             queues,

@@ -133,9 +133,10 @@ class QueueManagerSettings(Section, frozen=True):
         within(
             1,
             COUNT_MAX,
-            "Largest number of such targets that one computer may name within an hour. A "
-            "message that a routing server of the directory forwards counts for the computer "
-            "that wrote it.",
+            "Largest number of such targets that one computer may name within an hour; of queues "
+            "it may name ten times as many. A message that a routing server of the directory "
+            "forwards counts for the computer that wrote it; addresses of one IPv6 network of 64 "
+            "bits are one computer.",
         ),
     ] = 100
     oldest_age_s: Annotated[
@@ -269,7 +270,14 @@ class EngineLimits(Section, frozen=True):
         int, within(1, COUNT_MAX, "Largest number of sends and receives in one transaction.")
     ] = 1_000_000
     outgoing_queues_max: Annotated[
-        int, within(1, COUNT_MAX, "Largest number of queues to other computers.")
+        int,
+        within(
+            1,
+            COUNT_MAX,
+            "Largest number of queues to other computers. Those that were made to answer other "
+            "computers have half of them, and are removed for others, the oldest of the address "
+            "with most first (`answers_given_up` in the log).",
+        ),
     ] = 100_000
     # ConnectionHistory
     history_max: Annotated[

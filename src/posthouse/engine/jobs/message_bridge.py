@@ -18,6 +18,7 @@ from posthouse.engine.ledger.parts import (
     PacketReads,
 )
 from posthouse.engine.ledger.records import FLAG_REMOTE, Change, Row
+from posthouse.engine.queues.answering_queues import UNKNOWN
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.bindery import Q_USERS
@@ -269,7 +270,7 @@ class JobBridge:
             format_name = self._registry.format_name(name)
             if self._targets.may_be_peer(format_name):
                 sender = PrivateName(entry.correlation[:_GUID_SIZE], 4)
-                return self._registry.sending_target(sender, change)
+                return self._registry.sending_target(sender, change, made_for=UNKNOWN)
             if self._registry.find_local(name) is None:
                 raise AccessDenied(f"{name} is a queue that the sender may not send to")
         target = self._registry.find_target(name)

@@ -24,9 +24,11 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.answering_queues import UNKNOWN
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.queues.queue import Queue
+from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.order_queue_names import OrderQueueNames
 from posthouse.engine.transfer.pending_acknowledgments import OwedAnswers
 from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo
@@ -158,15 +160,25 @@ class Acks:
         For a message of another machine with the rights that anybody has: naming a queue must not
         be a way to write to it. A computer name that is unknown here leads to its sender.
         """
-        if row.flags & FLAG_REMOTE and self._targets.may_be_peer(name):
-            return self._registry.sending_target(PrivateName(original.identifier.guid, 4), change)
+        remote = bool(row.flags & FLAG_REMOTE)
+        own = remote and self._targets.may_be_peer(name)
+        if own:
+            name = PrivateName(original.identifier.guid, 4)
         target = self._registry.find_target(name)
-        if target is None:
-            return self._registry.sending_target(name, change)
+        if own or target is None or target.outgoing is not None:
+            made_for = self._address_of(name) if remote else ""
+            return self._registry.sending_target(name, change, made_for=made_for)
         self._opening.check_role(target, QueueAccessType.SEND)
-        if row.flags & FLAG_REMOTE and target.outgoing is None:
+        if remote:
             self._registry.guard(target).require(_ANYBODY, WRITE_MESSAGE)
         return target
+
+    def _address_of(self, name: FormatName) -> str:
+        """Return the address that answers to a name of another machine go to."""
+        if isinstance(name, DirectName):
+            return host_key(name.host)
+        found = self._transfer.address_of(name.guid) if isinstance(name, PrivateName) else None
+        return UNKNOWN if found is None else found[0]
 
     def _acknowledgment(
         self, original: Packet, row: Row, message_class: int, administration: str
@@ -339,7 +351,9 @@ class Acks:
         """
         try:
             name = self._answers(source, host)
-            target = self._registry.sending_target(name, change, host)
+            vouched = not host and self._targets.knows_machine(source)
+            made_for = "" if vouched else host or address or UNKNOWN
+            target = self._registry.sending_target(name, change, host, made_for)
             if not host and target.definition.answers_at:  # the directory has it by now
                 self._registry.change_definition(target, change, answers_at="")
         except QueueError as error:

@@ -11,10 +11,10 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_QUEUE, Change
 from posthouse.engine.machine.computer_name import follow_name
 from posthouse.engine.queues.naming import PublicQueues, QueueNames, is_service_queue
+from posthouse.engine.queues.outgoing_room import OutgoingRoom
 from posthouse.engine.queues.queue import (
     DEADLETTER,
     DEADXACT,
-    HELD,
     JOB_FILES,
     JOURNAL,
     NOTIFY_QUEUE,
@@ -29,9 +29,9 @@ from posthouse.engine.queues.queue import (
     encode_definition,
     new_definition,
 )
+from posthouse.model.address_prefixes import source_of
 from posthouse.model.errors import (
     IllegalQueuePathname,
-    InsufficientResources,
     PropertyNotAllowed,
     QueueExists,
 )
@@ -60,7 +60,6 @@ from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
 from posthouse.security.sids import ADMINISTRATORS
 
-IDLE_LOOKED_PER_MS = 20  # outgoing queues: to look at one takes some microseconds
 JOB_FILES_NAME = "(job files)"  # for people; no name leads there
 _U32 = struct.Struct("<I")
 # Which properties can be changed, where not all of them can.
@@ -91,16 +90,18 @@ class Queues(QueueNames):
     ) -> None:
         super().__init__(core, public)
         self._guards: dict[int, Guard] = {}
-        self._look_idle_ms = 0  # when all outgoing queues may be looked at again
+        self.outgoing_room = OutgoingRoom(core, self._outgoing, self._forget_outgoing)
 
     def connect(
         self,
         on_removal: Sequence[Callable[[Queue, Change], None]],
         on_idle: Callable[[Queue, Change], None],
+        empty: Callable[[Queue, int, Change], int],
     ) -> None:
         """What parts that are made after this one do when a queue goes."""
         self.on_removal = on_removal  # of any queue
         self.on_idle = on_idle  # of an outgoing queue that is forgotten
+        self.outgoing_room.connect(empty)
 
     # -- start
 
@@ -191,6 +192,8 @@ class Queues(QueueNames):
                 web=isinstance(name, DirectName) and name.is_web,
             )
             self._outgoing[name.key] = queue
+            if definition.made_for:
+                self.outgoing_room.answering.add(queue)
             return queue
         if role is QueueRole.CONNECTOR:
             self._connectors[parse_format_name(definition.format_name).key] = queue
@@ -350,6 +353,7 @@ class Queues(QueueNames):
         """The queue is deleted; its messages go with it, or stay until transactions have ended."""
         core = self.core
         queue.deleted = True
+        self.outgoing_room.answering.discard(queue)
         core.rights_version += 1
         self._guards.pop(queue.number, None)
         core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
@@ -490,56 +494,51 @@ class Queues(QueueNames):
     # -- outgoing queues
 
     def sending_target(
-        self, name: PathName | FormatName, change: Change | None = None, answers_at: str = ""
+        self,
+        name: PathName | FormatName,
+        change: Change | None = None,
+        answers_at: str = "",
+        made_for: str = "",
     ) -> Queue:
-        """Where messages for a single-element name go; an outgoing queue is made if need be."""
+        """Where messages for a single-element name go; an outgoing queue is made if need be.
+
+        `made_for` is the address of a machine that is answered; empty for anything else.
+        """
         there = self.find_target(name)
-        return there or self._create_outgoing(self.format_name(name), change, answers_at)
+        if there is None:
+            name = self.format_name(name)
+            return self._create_outgoing(name, change, answers_at, source_of(made_for))
+        if not made_for:
+            self.keep(there)
+        return there
+
+    def keep(self, queue: Queue) -> None:
+        """The queue has more than answers from now on, and gives way to no other."""
+        if queue.definition.made_for:
+            self.outgoing_room.answering.discard(queue)
+            self.change_definition(queue, made_for="")
 
     def passing_target(self, name: FormatName, change: Change | None = None) -> Queue:
         """Where messages of other machines go; the queue may be on a machine not known yet."""
         if isinstance(name, PublicName) and self.is_unheard_of(name):
-            return self._outgoing.get(name.key) or self._create_outgoing(name, change)
+            there = self._outgoing.get(name.key)
+            if there is None:
+                return self._create_outgoing(name, change)
+            self.keep(there)
+            return there
         return self.sending_target(name, change)
 
-    def check_room_for_outgoing(self, count: int = 1) -> None:
-        """Names are cheap to make up; outgoing queues are not."""
-        limit, now_ms = self.core.settings.limits.outgoing_queues_max, self.core.now_ms
-        if len(self._outgoing) + count > limit and now_ms >= self._look_idle_ms:
-            self._forget_idle()
-            # Where none is idle, names that are made up would have all of them looked at each time.
-            self._look_idle_ms = now_ms + len(self._outgoing) // IDLE_LOOKED_PER_MS
-        if len(self._outgoing) + count > limit:
-            raise InsufficientResources(f"there are {limit} outgoing queues, which is the limit")
-
-    def _forget_idle(self) -> None:
-        """Removes outgoing queues that are not needed now.
-
-        Names of answers and of response queues come with messages, so anybody can cause one. The
-        next message for such a name makes its queue again, and begins a new sequence.
-        """
-        change = Change()
-        for key, queue in list(self._outgoing.items()):
-            if not self._is_idle(queue):
-                continue
-            del self._outgoing[key]
-            self.on_idle(queue, change)
-            self.remove(queue, change)
-        self.core.commit(change)
-
-    def _is_idle(self, queue: Queue) -> bool:
-        outgoing = queue.outgoing
-        assert outgoing is not None
-        if queue.state.count or queue.reserved or queue.descriptors or outgoing.sender:
-            return False
-        return not outgoing.engaged and outgoing.state not in HELD
+    def _forget_outgoing(self, queue: Queue, change: Change) -> None:
+        del self._outgoing[parse_format_name(queue.definition.format_name).key]
+        self.on_idle(queue, change)
+        self.remove(queue, change)
 
     def _create_outgoing(
-        self, name: FormatName, change: Change | None, answers_at: str = ""
+        self, name: FormatName, change: Change | None, answers_at: str = "", made_for: str = ""
     ) -> Queue:
         """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
         core = self.core
-        self.check_room_for_outgoing()
+        self.outgoing_room.require(answering=bool(made_for), change=change)
         published = self.public.find(name.guid) if isinstance(name, PublicName) else None
         definition = QueueDefinition(
             number=core.queue_numbers.next(),
@@ -551,6 +550,7 @@ class Queues(QueueNames):
             multicast=isinstance(name, MulticastName),
             base_priority=published.base_priority if published else 0,
             answers_at=answers_at,
+            made_for=made_for,
             create_time=core.utc,
             modify_time=core.utc,
         )

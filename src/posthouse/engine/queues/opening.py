@@ -133,7 +133,7 @@ class Opening:
             raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
         self._check_handles(caller, 1 + len(name.names))
         found = [self._find(element, access, share, caller) for element in name.names]
-        self._registry.check_room_for_outgoing(found.count(None))
+        self._registry.outgoing_room.require(found.count(None))
         descriptor = self._new(None, access, share, str(name), caller, association)
         # The elements belong to the list, not to the session: they cannot be named or closed by
         # themselves.
@@ -287,6 +287,8 @@ class Opening:
         caller: Caller,
         association: object,
     ) -> OpenQueueDescriptor:
+        if queue is not None and access is _SEND:
+            self._registry.keep(queue)
         self._handles += 1
         context = int.from_bytes(self.core.random_bytes(8), "little")
         while context in self._contexts or not context:

@@ -84,6 +84,7 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     max_aborts: int = 0  # after this many a message goes to the poison queue; 0: never
     poison_queue: str = ""  # a subqueue, `;poison`, or a queue here; empty: the default
     retry_delays: tuple[int, ...] = ()  # seconds before the next try, after each abort
+    made_for: str = ""  # of an outgoing queue that holds answers only: the address they go to
 
 
 def new_definition(path: PathName, kind: QueueType, properties: QueueProperties) -> QueueDefinition:

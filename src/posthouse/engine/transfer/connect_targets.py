@@ -3,8 +3,9 @@
 Administration and trace queues are names that a stranger writes into a message and that we send to.
 Such a name counts if it is a queue here, or on the peer itself, on a machine of the directory, or
 on one that the operator allows; a loopback address or a port only for a peer on this machine. A
-peer may name this many different machines in an hour, and no more. A computer name that is none of
-these may be the peer's own: what is sent to it goes to the peer.
+peer may name this many different machines in an hour, and ten times as many queues; all addresses
+of an IPv6 network of 64 bits are one peer there. A computer name that is none of these may be the
+peer's own: what is sent to it goes to the peer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.address_prefixes import source_of
 from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
@@ -35,7 +37,7 @@ from posthouse.model.text import excerpt
 
 ANY = "*"
 PERIOD_MS = 3600 * 1000
-OWN_NAMES = 10  # this many times as many of its own queues: each is an outgoing queue here
+OWN_NAMES = 10  # this many times as many queues: each is an outgoing queue here
 PEERS_MAX = 10_000  # whose targets are counted; the one that began first is forgotten
 
 
@@ -118,10 +120,10 @@ class Targets:
         if host == peer.host and name.port is None:
             return self._count(counted, name.key, OWN_NAMES)
         if self._is_allowed(host, name.port):
-            return self._count(counted, name.address.casefold())
+            return self._count_queue(counted, name.address.casefold(), name.key)
         if name.port is not None or self._is_here(host):
             return peer.is_loopback and self._is_here(host)
-        return self._knows_computer(name.host) and self._count(counted, host)
+        return self._knows_computer(name.host) and self._count_queue(counted, host, name.key)
 
     def receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
         """Where receipts to a URL in a message of the peer's may go; None: nowhere.
@@ -231,7 +233,7 @@ class Targets:
             return self._count(counted, name.key, OWN_NAMES)
         if name.guid == NULL_GUID or not self.knows_machine(name.guid):
             return False
-        return self._count(counted, format_guid(name.guid))
+        return self._count_queue(counted, format_guid(name.guid), name.key)
 
     def knows_machine(self, guid: bytes) -> bool:
         """Whether a queue manager is in the directory."""
@@ -276,9 +278,13 @@ class Targets:
         service, now_ms = self.directory.service, self.core.now_ms
         return service.known(kind, equals(attribute, value), now_ms).value
 
+    def _count_queue(self, peer: str, machine: str, queue: str) -> bool:
+        """Whether the peer may name one more queue, and one more machine if it is on another."""
+        return self._count(peer, machine) and self._count(peer, queue, OWN_NAMES)
+
     def _count(self, peer: str, machine: str, times: int = 1) -> bool:
         """Whether the peer may name one more machine, or queue of its own."""
-        key, now_ms = (peer, times), self.core.now_ms
+        key, now_ms = (source_of(peer), times), self.core.now_ms
         known = self._named.get(key)
         if known is None or now_ms - known[0] >= PERIOD_MS:
             self._named.pop(key, None)

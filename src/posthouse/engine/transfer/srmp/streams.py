@@ -18,8 +18,10 @@ from posthouse.engine.ledger.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTE
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
+from posthouse.engine.queues.answering_queues import UNKNOWN
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
+from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.incoming_sequences import HEIRS_MAX, came_from
 from posthouse.engine.transfer.sequence_origins import places_key, rank
@@ -378,7 +380,9 @@ class IncomingStreams:
         """
         core = self.core
         try:
-            target = self._registry.sending_target(parse_format_name(to), change)
+            name = parse_format_name(to)
+            host = host_key(name.host) if isinstance(name, DirectName) else UNKNOWN
+            target = self._registry.sending_target(name, change, made_for=host)
         except QueueError as error:
             core.refusals["receipt_dropped"] += 1
             core.event("receipt_dropped", to=to, why=str(error))
