@@ -5,12 +5,23 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from posthouse.runtime import garbage_collection
-from posthouse.runtime.garbage_collection import LOOK_S, REST_S, CollectAtRest
+from posthouse.runtime.garbage_collection import (
+    LONG_COLLECTION,
+    LOOK_S,
+    QUIET_TURNS,
+    REST_S,
+    SHARE,
+    TRAFFIC_S,
+    CollectInTime,
+)
+from tests.support.circles import without_collector
 
 
 def test_the_collector_leaves_alone_what_was_there_before_and_still_finds_cycles() -> None:
@@ -52,47 +63,100 @@ def test_what_stays_is_put_aside_so_that_no_collection_takes_long() -> None:
 
 
 class Clock:
-    """Timers by hand."""
+    """Timers by hand, turns in each step, and objects that are put aside in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
-        self.turns = 0
-        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.turns = self.turns_each = 0
+        self.frozen, self.frozen_each = 100_000, 0
+        self.took_s = 0.0
+        self.collected: list[float] = []
+        self.looks = 0
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+        patch.setattr(garbage_collection, "collect_all", self._collect_all)
+        patch.setattr(gc, "get_freeze_count", lambda: self.frozen)
+        CollectInTime(self._later, lambda: self.now_s, lambda: self.turns, self._looked)
 
-    def later(self, seconds: float, call: Callable[[], None]) -> None:
-        self.timers.append((self.now_s + seconds, call))
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append((self.now_s + seconds, call))
 
-    def advance(self) -> None:
-        """To the next timer."""
-        self.now_s, call = self.timers.pop(0)
-        call()
+    def _collect_all(self) -> None:
+        self.collected.append(self.now_s)
+        self.now_s += self.took_s
+
+    def _looked(self) -> None:
+        self.looks += 1
+
+    def run(self, until_s: float) -> list[float]:
+        """When everything was collected."""
+        while self._timers[0][0] < until_s:
+            self.turns += self.turns_each
+            self.frozen += self.frozen_each
+            self.now_s, call = self._timers.pop(0)
+            call()
+        return self.collected
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    monkeypatch.setattr(garbage_collection, "collect_all", lambda: None)
-    monkeypatch.setattr(garbage_collection, "LONG_COLLECTION", 1)
-    kept = iter(range(0, 10_000_000, 10))
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: next(kept))
-    return Clock()
+    return Clock(monkeypatch)
 
 
-def test_everything_is_collected_at_rest_and_seldom(clock: Clock) -> None:
-    made = CollectAtRest(clock.later, lambda: clock.now_s, lambda: clock.turns)
-    while clock.now_s < 3 * REST_S + LOOK_S:
-        clock.advance()
-    assert made.collections == 3
+MUCH = LONG_COLLECTION + 1
 
 
-def test_nothing_is_collected_while_there_are_turns(clock: Clock) -> None:
-    made = CollectAtRest(clock.later, lambda: clock.now_s, lambda: clock.turns)
-    while clock.now_s < 3 * REST_S:
-        clock.turns += 1
-        clock.advance()
-    assert made.collections == 0
-    clock.advance()
-    clock.advance()
-    assert made.collections == 1
+def test_everything_is_collected_soon_at_rest_also_where_there_are_some_turns(clock: Clock) -> None:
+    """The samples of the history are a turn each."""
+    clock.turns_each, clock.frozen_each = QUIET_TURNS, MUCH
+    assert clock.run(2 * REST_S + LOOK_S) == [REST_S, 2 * REST_S]
+    assert clock.looks == 2 * REST_S / LOOK_S
+
+
+def test_everything_is_collected_during_traffic_but_seldom(clock: Clock) -> None:
+    clock.turns_each, clock.frozen_each = QUIET_TURNS + 1, LONG_COLLECTION // 20
+    assert clock.run(2 * TRAFFIC_S + LOOK_S) == [TRAFFIC_S, 2 * TRAFFIC_S]
+
+
+def test_nothing_is_collected_while_little_was_put_aside(clock: Clock) -> None:
+    clock.frozen += LONG_COLLECTION
+    assert clock.run(2 * TRAFFIC_S) == []
+    clock.frozen += 1
+    assert clock.run(2 * TRAFFIC_S + LOOK_S + 1) == [2 * TRAFFIC_S]
+
+
+def test_very_much_is_collected_at_the_next_look(clock: Clock) -> None:
+    """Half as much again as there was: so many connections cannot break before."""
+    clock.turns_each = QUIET_TURNS + 1
+    assert clock.run(5 * LOOK_S) == []
+    clock.frozen += 50_001
+    assert clock.run(7 * LOOK_S) == [5 * LOOK_S]
+
+
+def test_a_long_collection_is_not_soon_repeated(clock: Clock) -> None:
+    clock.turns_each, clock.frozen_each, clock.took_s = QUIET_TURNS + 1, 200_000, 0.5
+    begun = clock.run(500)
+    assert len(begun) > 5
+    for one, next_one in pairwise(begun):
+        assert next_one - one >= 0.5 / SHARE
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_not_put_aside_is_collected_when_rest_begins(clock: Clock) -> None:
+    with without_collector():
+        seen = weakref.ref(Ring())
+        clock.turns_each = QUIET_TURNS + 1
+        clock.run(3 * LOOK_S)
+        assert seen() is not None
+        clock.turns_each = 0
+        clock.run(4 * LOOK_S)
+        assert seen() is None
+        seen = weakref.ref(Ring())
+        clock.run(9 * LOOK_S)
+        assert seen() is not None  # nothing has happened since
 
 
 def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 
 from posthouse.runtime.limits import (
+    GROWN_BYTES,
     MESSAGE_BYTES,
     RELEASE_EVERY_S,
     RELEASED_BYTES,
     MemoryRelease,
+    resident_bytes,
 )
 
 MANY = RELEASED_BYTES // MESSAGE_BYTES + 1
@@ -23,7 +25,10 @@ class Rig:
         self.now_s = 1000.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.released = 0
-        self.release = MemoryRelease(self._later, lambda: self.now_s, self._released)
+        self.resident = 0
+        self.release = MemoryRelease(
+            self._later, lambda: self.now_s, self._released, lambda: self.resident
+        )
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self.timers.append((self.now_s + seconds, call))
@@ -91,6 +96,31 @@ def test_memory_is_given_back_when_large_buffers_are_gone() -> None:
     rig.pass_time(RELEASE_EVERY_S)
     rig.release.note_buffers(0)
     assert (rig.release.loaded, rig.released) == (False, 2)
+
+
+def test_memory_is_given_back_when_the_process_has_grown_whatever_for() -> None:
+    rig = Rig()
+    rig.resident = GROWN_BYTES
+    rig.release.note_resident()
+    assert rig.released == 1
+    rig.resident += GROWN_BYTES - 1
+    rig.pass_time(RELEASE_EVERY_S)
+    rig.release.note_resident()
+    assert rig.released == 1
+    rig.resident += 1
+    rig.pass_time(-1.0)
+    rig.release.note_resident()
+    assert rig.released == 1
+    rig.pass_time(1.0)
+    rig.release.note_resident()
+    assert rig.released == 2
+
+
+def test_what_is_resident_of_a_process_is_what_the_system_says() -> None:
+    before = resident_bytes()
+    held = bytearray(64 << 20)
+    held[::4096] = bytes(len(held) // 4096)
+    assert 60 << 20 < resident_bytes() - before < 80 << 20
 
 
 def test_freed_buffers_stay_with_the_process() -> None:

@@ -25,6 +25,18 @@ def address_of(transport: asyncio.Transport) -> str:
     return str(peer[0]).removeprefix("::ffff:") if peer else GONE
 
 
+def let_go(transport: asyncio.Transport) -> None:
+    """Make the TLS of a lost connection forget its protocol.
+
+    It keeps methods of the protocol, which has the transport: a circle with 256 KiB of buffer.
+    """
+    if transport.get_extra_info("sslcontext") is not None:
+        transport.set_protocol(_NOBODY)
+
+
+_NOBODY: Final = asyncio.BufferedProtocol()
+
+
 def keep_alive(connection: Any) -> None:
     """Has the system look whether the peer of a socket is still there."""
     with suppress(OSError):  # it may be gone already

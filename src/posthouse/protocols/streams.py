@@ -17,6 +17,7 @@ from posthouse.net.sockets import (
     UNREACHABLE,
     address_of,
     keep_alive,
+    let_go,
     look_up,
     words_of,
 )
@@ -203,6 +204,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         else:
             self._admission.leave()
         # Nothing refers in a circle, or half a packet would stay until somebody looks for circles.
+        let_go(self._transport)
         owner, self._owner = self._owner, None
         if owner is not None:
             words = "the peer closed the connection" if exc is None else f"connection lost: {exc}"

@@ -1,4 +1,4 @@
-"""Runs Python's cyclic garbage collector in short steps, and fully when idle."""
+"""Runs Python's cyclic garbage collector in short steps, and fully now and then."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 COLLECT_AFTER = (2_000, 3, 1)  # objects, then collections of the younger ones
 LONG_COLLECTION = 8_000  # objects; what has stayed through one of this many is not looked at again
-LOOK_S = 10.0  # without a turn the loop is at rest
-REST_S = 3600.0  # between two collections of everything
+LOOK_S = 10.0  # between two looks at what was put aside
+QUIET_TURNS = 10  # in that time, at most, of a server at rest: its own samples are turns, too
+REST_S, TRAFFIC_S = 60.0, 600.0  # between two collections of everything, at rest and during traffic
+SHARE = 0.01  # of the time is what they may take
 
 
 def collect_in_small_steps() -> None:
@@ -66,39 +68,61 @@ def without_collections(copies: Callable[[], int]) -> Iterator[None]:
 
 
 def collect_all() -> None:
-    """Looks at everything, also at what was put aside; for a moment when nothing else is done."""
+    """Look at everything, also at what was put aside: some 60 ms for what every server has."""
     gc.unfreeze()
     gc.collect()
     put_aside()
 
 
-class CollectAtRest:
-    """Collects everything once in a while, when there has been no turn for some seconds."""
+class CollectInTime:
+    """Collects everything once in a while: soon after there was traffic, and during it.
+
+    That takes some 0.5 us for each object, and nothing else is done meanwhile: so it waits until
+    much was put aside, and for a moment of rest. Under steady traffic there is none: it is done
+    seldom then, or when half as much again has been put aside as the last one left.
+    """
 
     def __init__(
         self,
         later: Callable[[float, Callable[[], None]], object],
         now: Callable[[], float],
         turns: Callable[[], int],
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
         self._later = later
         self._now = now
         self._turns = turns
+        self._looked = looked  # called after each look
         self._seen = turns()
-        self._due_s = now() + REST_S
+        self._was_at_rest = False
+        self._collected_s = now()
+        self._took_s = 0.0
         self._kept = gc.get_freeze_count()
         self.collections = 0
         later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        seen, self._seen = self._seen, self._turns()
-        if seen == self._seen and self._is_due():
+        seen = self._turns()
+        at_rest = seen - self._seen <= QUIET_TURNS
+        if self._is_due(at_rest=at_rest):
+            begun_s = self._now()
             collect_all()
+            self._collected_s = self._now()
+            self._took_s = self._collected_s - begun_s
             self.collections += 1
             self._kept = gc.get_freeze_count()
-            self._due_s = self._now() + REST_S
+        elif at_rest and not self._was_at_rest:
+            gc.collect()  # of what was not put aside: little
+        self._seen, self._was_at_rest = seen, at_rest
+        self._looked()
         self._later(LOOK_S, self._look)
 
-    def _is_due(self) -> bool:
-        """Time has passed, and much was put aside meanwhile."""
-        return self._now() >= self._due_s and gc.get_freeze_count() - self._kept > LONG_COLLECTION
+    def _is_due(self, *, at_rest: bool) -> bool:
+        """Much was put aside, and time has passed since the last one: more, the longer it took."""
+        put_aside = gc.get_freeze_count() - self._kept
+        if put_aside <= LONG_COLLECTION:
+            return False
+        patience_s = REST_S if at_rest else TRAFFIC_S
+        if put_aside > self._kept // 2:
+            patience_s = LOOK_S
+        return self._now() - self._collected_s >= max(patience_s, self._took_s / SHARE)

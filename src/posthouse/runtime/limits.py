@@ -24,6 +24,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 RELEASE_EVERY_S: Final = 60.0  # at most, for it takes some 0.05 ms for each MiB
 RELEASED_BYTES: Final = 32 << 20  # of buffers or rows: when they are gone, it is worth the time
+GROWN_BYTES: Final = 8 << 20  # of the process since the last time
 MESSAGE_BYTES: Final = 72  # of a waiting message: row, place in its queue, place in the log
 
 
@@ -89,6 +90,12 @@ def keep_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
+def resident_bytes() -> int:
+    """Return how much memory of this process is resident."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
 class MemoryRelease:
     """Gives memory back when much of it has become free, now and then."""
 
@@ -97,10 +104,13 @@ class MemoryRelease:
         later: Callable[[float, Callable[[], None]], object],
         clock: Callable[[], float],
         release: Callable[[], None] = release_memory,
+        resident: Callable[[], int] = resident_bytes,
     ) -> None:
         self._later = later
         self._clock = clock
         self._release = release
+        self._resident = resident
+        self._left = 0  # bytes that were resident after the last time
         self._not_before_s = 0.0
         self._begun = False  # it will be done, and is not yet
         self._most = 0  # messages that waited since the last time
@@ -122,8 +132,14 @@ class MemoryRelease:
             self._begun = True
             self._later(max(self._not_before_s - self._clock(), 0.0), self._give_back)
 
+    def note_resident(self) -> None:
+        """Give back what connections have left that came and went, which no account has."""
+        if self._clock() >= self._not_before_s and self._resident() >= self._left + GROWN_BYTES:
+            self._give_back()
+
     def _give_back(self) -> None:
         self._release()
+        self._left = self._resident()
         self._not_before_s = self._clock() + RELEASE_EVERY_S
         self._most = self._waiting
         self.loaded = self._begun = False

@@ -31,7 +31,7 @@ from posthouse.runtime.directory.authority import (
     open_authority,
     tell_addresses,
 )
-from posthouse.runtime.garbage_collection import CollectAtRest, collect_in_small_steps
+from posthouse.runtime.garbage_collection import CollectInTime, collect_in_small_steps
 from posthouse.runtime.home import Home, Started, engine_settings, start_manager
 from posthouse.runtime.limits import (
     MemoryRelease,
@@ -342,7 +342,7 @@ class Server:
             self._coordinate()
             self._watch_addresses(loop)
             collect_in_small_steps()
-            CollectAtRest(loop.call_later, loop.time, lambda: desk.turns)
+            CollectInTime(loop.call_later, loop.time, lambda: desk.turns, release.note_resident)
             self._announce()
             loop.call_soon(desk.turn_times.restart, self._slow_turn)  # after the turns of the start
             keep_telling(self.notifier, loop.call_later)

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.net.connections import Admission
+from posthouse.net.sockets import let_go
 from posthouse.protocols.engine_calls import Answer, Release
 from posthouse.protocols.handlers.audit import begin_act, outcome_of, result_of
 from posthouse.protocols.handlers.audit_trail import Act
@@ -192,6 +193,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, by either side."""
         self.admission.leave()
+        let_go(self.transport)
         if not self._address:
             return
         self._stop_timer()

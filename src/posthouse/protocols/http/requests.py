@@ -412,6 +412,11 @@ class HttpFace:
                 raise
 
 
+def _forget_frames(error: BaseException | None) -> None:
+    if isinstance(error, Exception):
+        without_frames(error)
+
+
 @contextmanager
 def _until(identity: ApiIdentity, cancel: Cancel) -> Iterator[None]:
     """What waits or looks ends when the token does."""
@@ -488,9 +493,9 @@ class RequestHandler(web.RequestHandler):
     def _let_go(self, task: asyncio.Task[None]) -> None:
         """Errors refer to where they happened, and aiohttp's frames to itself: circles."""
         body, self.body = self.body, None
-        error = None if body is None else body.exception()
-        if isinstance(error, Exception):
-            without_frames(error)
+        _forget_frames(None if body is None else body.exception())
+        for message, _ in self._messages:  # refused, and nothing has answered them
+            _forget_frames(getattr(message, "exc", None))
         with suppress(asyncio.CancelledError):
             task.result()
 
@@ -520,4 +525,7 @@ class RequestHandler(web.RequestHandler):
         """Bytes that are not a request, or a request over which the server failed."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun, and cannot become another one")
-        return self.face.broken(status, exc)
+        try:
+            return self.face.broken(status, exc)
+        finally:
+            _forget_frames(exc)

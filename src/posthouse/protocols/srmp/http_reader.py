@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from posthouse.model.errors import without_frames
 from posthouse.protocols.srmp.http_head import (
     REMEMBERED_SIZE_MAX,
     HttpFault,
@@ -183,7 +184,7 @@ class RequestReader:
             try:
                 self._feed(data, requests)
             except HttpFault as fault:
-                self.error = fault
+                self.error = without_frames(fault)  # else a circle: frames, reader, error
                 self._forget()
         return requests
 
@@ -288,7 +289,7 @@ class ResponseReader:
             try:
                 self._feed(data, heads)
             except HttpFault as fault:
-                self.error = fault
+                self.error = without_frames(fault)  # else a circle: frames, reader, error
                 self._held, self._chunks = b"", None
         return heads
 
