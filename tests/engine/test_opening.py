@@ -48,6 +48,7 @@ READING = (PEEK, RECEIVE, MOVE)
 ADMIN = (PEEK_ADMIN, RECEIVE_ADMIN)
 GUID = "12345678-9abc-def0-1234-56789abcdef0"
 NEAR = r".\private$\orders"
+WEB_NAMES = ("DIRECT=HTTP://BRAVO/msmq/private$/far", "DIRECT=HTTPS://BRAVO/msmq/private$/far")
 ALICE_ADMIN = Caller.administrator(ALICE.sid, "alice")
 
 
@@ -127,7 +128,7 @@ def test_our_address_with_a_port_that_is_not_ours_is_another_queue_manager(
 @pytest.mark.parametrize("host", ["ALPHA", "BRAVO"])
 def test_a_web_name_is_for_sending_only(rig: PostRig, scheme: str, host: str) -> None:
     name = f"DIRECT={scheme}://{host}/msmq/private$/orders"
-    for access in (*READING, *ADMIN):
+    for access in READING:
         with rig.refused(UnsupportedFormatNameOperation.code):
             rig.open(name, access)
     target = rig.open(name, SEND).target()
@@ -158,7 +159,7 @@ def test_a_name_of_several_queues_is_no_single_destination(rig: PostRig) -> None
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/9")
 def test_a_multicast_name_is_for_sending_only(rig: PostRig) -> None:
-    for access in (*READING, *ADMIN):
+    for access in READING:
         with rig.refused(UnsupportedFormatNameOperation.code):
             rig.open("MULTICAST=239.1.2.3:4567", access)
     assert rig.open("MULTICAST=239.1.2.3:4567", SEND).target().outgoing is not None
@@ -363,6 +364,37 @@ def test_administrative_access_finds_outgoing_queues_and_makes_none(rig: PostRig
             assert rig.peek(rig.open(name, access)).message.body == b"waits"
         with rig.refused(AccessDenied.code):
             rig.open(FAR, access, ALICE)
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/7", "MS-MQDMPR 3.1.7.1.5/9")
+@pytest.mark.parametrize("name", [*WEB_NAMES, "MULTICAST=239.1.2.3:4567"])
+def test_administrators_look_into_the_outgoing_queue_of_a_peer_of_any_kind(
+    rig: PostRig, name: str
+) -> None:
+    for access in ADMIN:
+        with rig.refused(QueueNotFound.code):
+            rig.open(name, access)
+    rig.send(name, b"waits")
+    for access in ADMIN:
+        assert rig.peek(rig.open(name, access)).message.body == b"waits"
+        with rig.refused(AccessDenied.code):
+            rig.open(name, access, ALICE)
+    for access in READING:
+        with rig.refused(UnsupportedFormatNameOperation.code):
+            rig.open(name, access)
+
+
+@pytest.mark.parametrize("access", ADMIN, ids=name_of)
+def test_administrators_look_into_receipts_for_another_machine(
+    rig: PostRig, access: QueueAccessType
+) -> None:
+    name = "DIRECT=HTTP://BRAVO/msmq/private$/order_queue$"
+    receipts = rig.run(
+        lambda m: m.queues.collection.sending_target(parse_format_name(name))  # type: ignore[arg-type]
+    )
+    assert rig.open(name, access).target() is receipts
+    with rig.refused(AccessDenied.code):
+        rig.open(name, SEND)
 
 
 def test_an_outgoing_queue_is_not_read_like_another(rig: PostRig) -> None:

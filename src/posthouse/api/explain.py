@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from posthouse.api.types import DepartureJson, Json, MessageIdParams, PlaceJson
+from posthouse.api.types import DepartureJson, Json, MessageIdParams, PlaceJson, SkippedJson
 
 
 class ExplainParams(MessageIdParams):
@@ -34,3 +34,4 @@ class LifeJson(Json):
     answer: str
     departures: list[DepartureJson] = msgspec.field(default_factory=list)
     peers: list[PeerAnswerJson] = msgspec.field(default_factory=list)
+    skipped: list[SkippedJson] = msgspec.field(default_factory=list)

@@ -313,15 +313,24 @@ class MessageIdParams(Json):
     ]
 
 
+class SkippedJson(Json):
+    """A queue that a search could not look into, and why."""
+
+    queue: str
+    reason: str
+
+
 class MessagePageJson(Json):
     """Messages in queue order, and where the next page begins; null when these were the last.
 
-    A page may be short, or empty, though more follow: this many messages were looked at.
+    A page may be short, or empty, though more follow: `scanned` messages were looked at. A search
+    of all queues goes on where one cannot be opened, and names it in `skipped`.
     """
 
     messages: list[MessageJson]
     next: str | None
     scanned: int
+    skipped: list[SkippedJson] = msgspec.field(default_factory=list)
 
 
 class MessageListJson(Json):

@@ -784,6 +784,7 @@ export interface LifeJson {
   answer: string;
   departures: Array<DepartureJson>;
   peers: Array<PeerAnswerJson>;
+  skipped: Array<SkippedJson>;
 }
 
 export interface LinkPart {
@@ -926,6 +927,7 @@ export interface MessagePageJson {
   messages: Array<MessageJson>;
   next: string | null;
   scanned: number;
+  skipped: Array<SkippedJson>;
 }
 
 export interface MessageParams {
@@ -1719,6 +1721,11 @@ export interface SitePart {
   migrated_from_msmq10: boolean | null;
   signing_keys: string | null;
   security: string | null;
+}
+
+export interface SkippedJson {
+  queue: string;
+  reason: string;
 }
 
 export interface SplitBody {

@@ -11,12 +11,18 @@ import pytest
 
 from posthouse.api.types import DepartureJson
 from posthouse.engine.ledger import departed_messages
+from posthouse.engine.settings import EngineLimits, EngineSettings
 from posthouse.model.errors import InvalidParameter
+from posthouse.model.names import parse_name
+from posthouse.model.properties import QueueAccessType as Access
 from posthouse.protocols.handlers import explain
 from posthouse.protocols.http.background_work import awaited
 from posthouse.runtime import peer_questions
 from posthouse.runtime.peer_questions import ExplainPeer, PeerQuestions, parse_peers
+from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
+
+OTHER = r".\private$\other"
 
 
 def path_of(identifier: str) -> str:
@@ -157,3 +163,32 @@ def test_a_machine_that_took_a_message_over_may_have_refused_it() -> None:
     words = explain._answer([], [left], is_own=True)
     assert words.startswith(r"taken over by the machine of DIRECT=OS:beta\private$\ordres at 2026")
     assert "message_refused" in words
+
+
+def test_a_search_names_the_queues_that_cannot_be_opened_and_goes_on(tmp_path: Path) -> None:
+    limits = EngineLimits(open_handles_max=4)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(OTHER)
+        identifier = await rig.send(label="x")
+        await rig.send(OTHER, label="x")
+        who = Caller.administrator()
+        held = [
+            await rig.run(lambda m: m.queues.open_queue(parse_name(ORDERS), Access.PEEK, who))
+            for _ in range(2)
+        ]
+        found = (await rig.get("/api/v1/messages", where="label = 'x'")).json
+        assert found["messages"] == []
+        assert [one["queue"] for one in found["skipped"]] == [
+            f"ALPHA{name[1:]}" for name in (ORDERS, OTHER)
+        ]
+        assert "too many queues are open" in found["skipped"][0]["reason"]
+        answer = await life(rig, identifier)
+        assert len(answer["skipped"]) == 2
+        await rig.run(lambda m: m.queues.close_queue(held[0]))
+        found = (await rig.get("/api/v1/messages", where="label = 'x'")).json
+        assert (len(found["messages"]), found["skipped"]) == (2, [])
+        assert (await life(rig, identifier))["skipped"] == []
+
+    with_api(tmp_path, work, engine=EngineSettings("ALPHA", limits=limits))

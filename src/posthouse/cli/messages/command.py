@@ -183,6 +183,8 @@ def explain(
 
 def _tell_places(found: LifeJson) -> None:
     say(found.answer)
+    for queue in found.skipped:
+        complain(f"Not looked into: {queue.queue}: {queue.reason}")
     if found.places:
         columns = ("queue", "lookup id", "state", "class", "arrived", "aborts", "moves")
         rows = (

@@ -15,6 +15,7 @@ from posthouse.api.types import (
 )
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.name_hints import full_name
+from posthouse.cli.output import complain
 from posthouse.cli.progress import bar
 from posthouse.model.errors import QueueError
 from posthouse.model.message_json import MessageJson
@@ -86,6 +87,8 @@ def pages(
     while True:
         query = {"where": where, "after": after, "limit": PAGE_MAX, "bodies": bodies}
         page = remote.ask(MessagePageJson, "GET", path, query=query)
+        for queue in page.skipped:
+            complain(f"Not looked into: {queue.queue}: {queue.reason}")
         scanned += page.scanned
         yield MessagePageJson(messages=page.messages, next=page.next, scanned=scanned)
         after = page.next

@@ -8,6 +8,7 @@ import { time } from "./format.js";
 /** @typedef {import("../types.js").LifeJson} Life */
 /** @typedef {import("../types.js").PlaceJson} Place */
 /** @typedef {import("../types.js").DepartureJson} Departure */
+/** @typedef {import("../types.js").SkippedJson} Skipped */
 
 /** @param {Life} life */
 export function lifeOf(life) {
@@ -15,6 +16,7 @@ export function lifeOf(life) {
     "div",
     { class: "body" },
     h("p", {}, advice(life.answer)),
+    life.skipped.length ? skippedOf(life.skipped) : null,
     steps(life.places, life.departures, true),
     life.peers.map((one) => [
       h("h3", {}, `At ${one.name}`),
@@ -22,6 +24,11 @@ export function lifeOf(life) {
       steps(one.places, one.departures, false),
     ]),
   );
+}
+
+/** @param {Skipped[]} skipped  queues that a search could not look into */
+export function skippedOf(skipped) {
+  return h("ul", { class: "notice warn" }, skipped.map((one) => h("li", {}, `Not looked into: ${one.queue}: ${one.reason}`)));
 }
 
 /**

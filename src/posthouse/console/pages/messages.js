@@ -6,6 +6,7 @@ import { classOf } from "../lib/classes.js";
 import { problem, show as showDialog } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
+import { skippedOf } from "../lib/life.js";
 import { copy, exportMessages, giveBack, importMessages, move, remove, resend, send } from "../lib/message_acts.js";
 import { nameOf, named } from "../lib/queues.js";
 import { Table } from "../lib/table.js";
@@ -183,8 +184,9 @@ function show(context) {
       choose();
       do {
         const ask = { limit: PAGE - found.length, bodies: false, ...(place ? { after: place } : {}) };
-        const some = queue ? await call("list_messages", { queue, ...ask, ...(where ? { where } : {}) }, null, asked) : where ? await call("find_messages", { where, ...ask }, null, asked) : { messages: [], next: null, scanned: 0 };
+        const some = queue ? await call("list_messages", { queue, ...ask, ...(where ? { where } : {}) }, null, asked) : where ? await call("find_messages", { where, ...ask }, null, asked) : { messages: [], next: null, scanned: 0, skipped: [] };
         found.push(...some.messages);
+        if (some.skipped.length) fill(answer, skippedOf(some.skipped));
         scanned += some.scanned;
         place = some.next ?? "";
         table.update(found);

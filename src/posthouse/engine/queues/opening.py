@@ -176,11 +176,16 @@ class Opening:
         return queue
 
     def _check_name(self, name: PathName | FormatName, access: QueueAccessType) -> None:
-        """Names that only one kind of access can use, and those that none can."""
-        sending = access is _SEND
+        """Names that only one kind of access can use, and those that none can.
+
+        Administrative access is for outgoing queues, whatever their names: an administrator looks
+        into the backlog of a peer that is away, and gives it up.
+        """
+        sending, administering = access is _SEND, access in ADMIN
+        reading = not sending and not administering
         if isinstance(name, MachineName) and sending:
             raise UnsupportedFormatNameOperation("messages cannot be sent to a MACHINE= name")
-        if isinstance(name, MulticastName) and not sending:
+        if isinstance(name, MulticastName) and reading:
             raise UnsupportedFormatNameOperation("a multicast address is for sending only")
         if isinstance(name, ConnectorName) and sending:
             # [MS-MQMQ] 2.2.20.1 has no code for such a name: no packet could carry it.
@@ -189,9 +194,9 @@ class Opening:
                 "Send to a queue of the foreign system, by its PUBLIC= or PRIVATE= name.",
             )
         if isinstance(name, DirectName):
-            if name.is_web and not sending:
+            if name.is_web and reading:
                 raise UnsupportedFormatNameOperation("an HTTP name is for sending only")
-            if name.is_web and is_service_queue(name):
+            if name.is_web and is_service_queue(name) and not administering:
                 raise AccessDenied(f"{name.queue} belongs to the queue managers themselves")
             if name.protocol in REFUSED_PROTOCOLS:
                 raise UnsupportedFormatNameOperation(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from posthouse.api.explain import ExplainParams, LifeJson
-from posthouse.api.types import DepartureJson, Nothing, PlaceJson
+from posthouse.api.types import DepartureJson, Nothing, PlaceJson, SkippedJson
 from posthouse.engine.ledger.departed_messages import Departure
 from posthouse.engine.ledger.records import COLUMN_NAMES, FLAG_ARRIVED, RECEIVED, Row
 from posthouse.engine.manager import QueueManager
+from posthouse.model.errors import QueueError
 from posthouse.model.message import MESSAGE_CLASSES, MessageId
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import OutgoingQueueState
@@ -21,6 +22,7 @@ from posthouse.protocols.handlers.scanning import (
     ScannedMessage,
     is_peekable,
     peekable_queues,
+    skipping,
 )
 
 SENT = (
@@ -44,11 +46,13 @@ def explain_message(context: Context, params: ExplainParams, body: Nothing) -> S
         context.require_administrator()
     wanted = MessageId.parse(params.id)
     with context.services.scans.running(context.caller):
-        places = yield from _places(context, wanted)
+        skipped = list[SkippedJson]()
+        places = yield from _places(context, wanted, skipped)
         guid = yield from looked_at(lambda manager: manager.machine.identifier)
     is_own = wanted.guid == guid
     left = yield from looked_at(lambda manager: _departures(manager, context, wanted, is_own))
-    life = LifeJson(str(wanted), places, _answer(places, left, is_own), left)
+    answer = _answer(places, left, is_own)
+    life = LifeJson(id=str(wanted), places=places, answer=answer, departures=left, skipped=skipped)
     if params.peers and context.services.ask_peers is not None:
         answer = yield context.services.ask_peers(str(wanted))
         assert isinstance(answer.value, list)
@@ -84,7 +88,9 @@ def _how(one: Departure) -> str:
     return COLUMN_NAMES[one.reason].replace("_", " ")
 
 
-def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
+def _places(
+    context: Context, wanted: MessageId, skipped: list[SkippedJson]
+) -> Steps[list[PlaceJson]]:
     """Where a message is, of the queues that the caller may look into."""
     places: list[PlaceJson] = []
     queues = yield from looked_at(lambda manager: peekable_queues(manager, context, 0))
@@ -92,6 +98,9 @@ def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
         try:
             found = yield from _with_ordinal(context, name, wanted.ordinal)
         except GONE:
+            continue
+        except QueueError as error:
+            skipped.append(skipping(name, error))
             continue
         for one in found:
             if readable(one.packet).identifier == wanted:

@@ -41,7 +41,12 @@ from posthouse.model.message_json import (
     text_body,
     time_text,
 )
-from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE, HashAlgorithm
+from posthouse.model.message_values import (
+    JOURNAL_NEGATIVE,
+    JOURNAL_POSITIVE,
+    HashAlgorithm,
+    QueueTypeCode,
+)
 from posthouse.model.names import PathName, PublicName, parse_name
 from posthouse.model.text import has_lone_surrogate
 from posthouse.security.sids import format_sid, is_sid
@@ -260,6 +265,7 @@ def copy_of(packet: bytes) -> Message:
     message.hash_algorithm = HashAlgorithm.SHA1
     message.sender_identifier = b""
     message.sender_identifier_type = SenderIdentifierType.SID
+    message.destination_queue_type = QueueTypeCode.DIRECT_QUEUE  # none where it was multicast
     message.destination_multi_queue_format_name = ()
     message.multiple_destination_signature = b""
     return message

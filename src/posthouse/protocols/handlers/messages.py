@@ -21,6 +21,7 @@ from posthouse.api.types import (
     QueueParams,
     ReceiveBody,
     ShowMessageParams,
+    SkippedJson,
 )
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.order import START, QueuePosition
@@ -50,6 +51,7 @@ from posthouse.protocols.handlers.scanning import (
     search,
     search_until,
     seen_by_role,
+    skipping,
 )
 
 # -- looking
@@ -170,6 +172,7 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
         begin, priority, lookup_id = map(int, params.after.split("-"))
         place = QueuePosition(priority, lookup_id)
     queues = yield from looked_at(lambda manager: peekable_queues(manager, context, begin))
+    skipped = list[SkippedJson]()
     for number, name in queues:
         start = place if number == begin else START
         scan = Scan(context, name, place=start, wanted=row_condition(where))
@@ -179,16 +182,20 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
             )
         except GONE:
             continue
+        except QueueError as error:
+            skipped.append(skipping(name, error))
+            continue
         scanned, size = scanned + page.scanned, size + page.size
         messages += _shown(page, params.bodies)
         if page.stopped is not None:
             after = f"{number}-{page.stopped.priority}-{page.stopped.lookup_id}"
-            return MessagePageJson(messages=messages, next=after, scanned=scanned)
+            return MessagePageJson(messages=messages, next=after, scanned=scanned, skipped=skipped)
         spent = decoding is not None and decoding.is_spent
         spent = spent or context.services.clock_s() >= latest_s
         if len(messages) >= params.limit or scanned >= SCAN_MAX or size >= STEP_BYTES or spent:
-            return MessagePageJson(messages=messages, next=f"{number + 1}-8-0", scanned=scanned)
-    return MessagePageJson(messages=messages, next=None, scanned=scanned)
+            after = f"{number + 1}-8-0"
+            return MessagePageJson(messages=messages, next=after, scanned=scanned, skipped=skipped)
+    return MessagePageJson(messages=messages, next=None, scanned=scanned, skipped=skipped)
 
 
 # -- sending

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from posthouse.api.types import SkippedJson
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
-from posthouse.model.errors import AccessDenied, QueueNotFound
+from posthouse.model.errors import (
+    AccessDenied,
+    QueueError,
+    QueueNotFound,
+    ServiceNotAvailable,
+)
 from posthouse.model.filters import Filter
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
@@ -335,3 +341,13 @@ def is_peekable(manager: QueueManager, context: Context, queue: Queue) -> bool:
 
 GONE = (QueueNotFound, AccessDenied)
 """Why a queue that could be read a moment ago cannot be now."""
+
+
+def skipping(queue: str, error: QueueError) -> SkippedJson:
+    """Return the entry for a queue that a search of several goes past.
+
+    Raises the error where it is about the queue manager, not about the queue.
+    """
+    if isinstance(error, ServiceNotAvailable):
+        raise error
+    return SkippedJson(queue=queue, reason=error.cause)
