@@ -185,10 +185,12 @@ def test_receipts_to_a_replaced_address_are_ours() -> None:
     (packet,) = rig.take(f"DIRECT={URL}")
     sequence = rig.request(packet)[1].stream
     assert sequence is not None
-    for to, status, left in ((gate + "x", 400, 1), (gate, 200, 0)):
-        receipt: SrmpMessage = rig.stream_receipt(1, sequence.sequence_id, to=to)
-        assert rig.post(receipt) == [status]
-        assert len(rig.waiting(f"DIRECT={URL}")) == left
+    for to, status in ((gate + "x", 400), (gate, 200)):
+        unknown: SrmpMessage = rig.stream_receipt(1, sequence.sequence_id + 1, to=to)
+        assert rig.post(unknown) == [status]
+    assert len(rig.waiting(f"DIRECT={URL}")) == 1
+    assert rig.post(rig.stream_receipt(1, sequence.sequence_id, to=gate)) == [200]
+    assert rig.waiting(f"DIRECT={URL}") == []
 
 
 # -- URLs

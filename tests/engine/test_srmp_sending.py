@@ -829,11 +829,15 @@ def test_receipts_count_from_where_the_stream_leads_and_from_nowhere_else(rig: A
         "http://bravo/msmq/private$/order_queue$",
     ],
 )
-def test_stream_receipts_are_for_the_order_queue(rig: AwayRig, to: str) -> None:
+def test_a_receipt_for_a_stream_of_ours_is_known_by_its_elements(rig: AwayRig, to: str) -> None:
+    """The examples of 4.4 name other queues than the order queue, as a peer may that rewrites."""
     rig.send_stream(b"1")
     sequence = rig.send_all()[0].sequence_id
-    assert rig.post(rig.stream_receipt(1, sequence, to=to)) == [400]
+    assert rig.post(rig.stream_receipt(1, sequence + 1, to=to)) == [400]
+    assert rig.post(rig.stream_receipt(1, sequence, to=to), peer=STRANGER) == [200]
     assert rig.waiting_bodies() == [b"1"]
+    assert rig.post(rig.stream_receipt(1, sequence, to=to)) == [200]
+    assert rig.waiting_bodies() == []
 
 
 def test_nobody_here_can_write_receipts(rig: AwayRig) -> None:

@@ -193,7 +193,7 @@ class Account:
         else:
             yield from (self._ended(letter, end) for end in ends)
         if letter.queue in self.tight and not letter.posted:
-            yield self._without_room(letter)
+            yield self._turned_away(letter)
         if letter.hurries:
             yield from self._too_late(letter, ends)
 
@@ -232,7 +232,7 @@ class Account:
         return self.insecure_nacks and bool(letter.acks & kind)
 
     def _turned_away(self, letter: Letter) -> Traces:
-        """Its target does not want it: for a sequence that is a final acknowledgment.
+        """Its target does not want it, and keeps it; for a sequence that is a final acknowledgment.
 
         Over HTTP it is the answer to the post, so the sender's own machine shows of it.
         """
@@ -242,14 +242,8 @@ class Account:
         return Traces(
             journal=int(letter.positive and not sequenced),
             dead_at_sender=int(letter.negative and sequenced),
+            dead_elsewhere=int(letter.negative and not sequenced),
             negative=int(self._is_told(letter, ACK_NEG_ARRIVAL)),
-        )
-
-    def _without_room(self, letter: Letter) -> Traces:
-        """The queue was full: a dead letter there, or here if it was in a sequence."""
-        sequenced = letter.kind == "transactional"
-        return self._turned_away(letter)._replace(
-            dead_elsewhere=int(letter.negative and not sequenced)
         )
 
     def _too_late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
@@ -283,8 +277,7 @@ class Account:
         if letter.posted:
             sequenced = letter.kind == "transactional"
             return [] if sequenced else [Traces(journal=int(letter.positive))]
-        refusals = [self._turned_away(letter)]
-        return [*refusals, self._without_room(letter)] if letter.queue in self.tight else refusals
+        return [self._turned_away(letter)]
 
     def _given_up(self, letter: Letter) -> Traces:
         """Its own machine states that it did not come."""

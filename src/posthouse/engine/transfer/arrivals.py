@@ -34,11 +34,12 @@ Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal:
 
 
 class Refusal(Exception):
-    """A message is not taken; the class states why."""
+    """A message is not taken; the class states why, a cause of its own more exactly."""
 
-    def __init__(self, message_class: int) -> None:
+    def __init__(self, message_class: int, cause: str = "") -> None:
         super().__init__(f"{message_class:#06x}")
         self.message_class = message_class
+        self.cause = cause
 
 
 class ReceivedBatch:

@@ -45,6 +45,7 @@ class TransferFacade:
         self.srmp = srmp
         self.acks = acks
         self.clocks = clocks
+        self.refused = receiving.refused
 
     # -- what comes in
 

@@ -42,6 +42,7 @@ NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, 
 REST_MS = 5 * 60 * 1000
 WAITING_MAX = 50_000  # messages that are known by their identifiers; of older ones copies pile up
 _FORGOTTEN = HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed on
+NOT_A_ROUTER = "it is for another computer, and this one is not a routing server"
 
 
 class Forwarding:
@@ -78,7 +79,7 @@ class Forwarding:
             self._clocks.late(batch.peer.address, late_s)
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if not core.settings.queue_manager.routing_server:
-            raise Refusal(NACK_BAD_DEST_QUEUE)
+            raise Refusal(NACK_BAD_DEST_QUEUE, NOT_A_ROUTER)
         hops = (seen.user_flags & HOPS) + 1
         rests = hops > HOP_COUNT_MAX
         if rests:

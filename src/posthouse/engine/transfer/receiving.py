@@ -22,14 +22,13 @@ from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
     FLAG_REMOTE,
     NEVER,
-    WANT_DEAD_LETTER,
     Change,
 )
 from posthouse.engine.ledger.rows import DELIVERY, flags_of, row_of, wants_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.messages.admission import Admission, late_by
 from posthouse.engine.queues.collection import Queues
-from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
+from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
@@ -49,6 +48,8 @@ from posthouse.engine.transfer.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
+from posthouse.engine.transfer.refused_dead_letters import RefusedDeadLetters
+from posthouse.engine.transfer.refused_messages import RefusedMessages
 from posthouse.engine.transfer.sequence_origins import places_key
 from posthouse.engine.transfer.signed_history import Copy, SignedHistory, SignedMessage
 from posthouse.engine.transfer.source_check import Speakers
@@ -61,14 +62,13 @@ from posthouse.model.errors import (
     RemoteProtocolError,
     TimedOutInTransit,
 )
-from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,
     NACK_BAD_ENCRYPTION,
     NACK_BAD_SIGNATURE,
-    NACK_HOP_COUNT_EXCEEDED,
     NACK_NOT_TRANSACTIONAL_MESSAGE,
     NACK_NOT_TRANSACTIONAL_QUEUE,
     NACK_QUEUE_EXCEED_QUOTA,
@@ -102,7 +102,6 @@ _CLASSES: dict[type[QueueError], int] = {
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
 STEP_MESSAGES = 64  # that differ from each other, of one call; the rest is handed in again
-_KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
 
 
 class Receiving:
@@ -150,6 +149,10 @@ class Receiving:
             core, transfer, acks, self.speakers, self.destinations.own_queue
         )
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
+        self.refused = RefusedMessages(core)
+        self._dead_letters = RefusedDeadLetters(
+            core, registry, admission, sending, self.guard, self._open
+        )
 
     def receive(self, peer: Peer, packets: list[bytes], looks: list[PacketSummary]) -> Verdict:
         """A batch of packets of one session, in their order.
@@ -312,7 +315,7 @@ class Receiving:
             ):
                 self.forwarding.forward(batch, arrival)
         except Refusal as refusal:
-            self._refuse(batch, arrival, refusal.message_class)
+            self._refuse(batch, arrival, refusal.message_class, refusal.cause)
         except QueueError as error:
             message_class = _CLASSES.get(type(error), 0)
             if not message_class and isinstance(error, NO_ROOM):
@@ -472,27 +475,19 @@ class Receiving:
         """The message is dropped; those who asked for it learn why, by a class alone."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
-        core.event(
-            "message_refused",
-            queue=arrival.destination,
-            why=class_name(message_class),
-            address=batch.peer.address,
-            source=format_guid(seen.source_guid),
-            **({"cause": cause} if cause else {}),
-        )
-        if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
-            return  # its sender sends it again: it may be taken then
         flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
         row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
         row = row._replace(message_class=message_class)
+        kept = self._dead_letters.keep(batch.peer, arrival, row, message_class, change)
+        self.refused.note_arrival(batch.peer, arrival, message_class, cause, kept=kept)
+        if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
+            return  # its sender sends it again: it may be taken then
         if self._is_first_refusal(batch, arrival):
             self._acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
             host = self.speakers.lineage(batch.peer, seen.source_guid)
             if not self._acks.is_enough(seen.source_guid, host):
                 self._acks.final(arrival.packet, message_class, batch.peer.address, change, host)
-        elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
-            self._sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
     def _is_first_refusal(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """A message may come again until its sender has heard; its acknowledgment does not.

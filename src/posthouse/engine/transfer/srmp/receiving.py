@@ -153,13 +153,9 @@ class SrmpReceiving:
     def _answered(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         try:
             return self._take(batch, arrival)
-        except (WebRefusal, RemoteProtocolError) as error:
-            self.core.refusals["srmp_refused"] += 1
-            return SrmpVerdict(400, str(error))
-        except QueueError as error:
-            self.core.refusals[error.name] += 1
-            status = 500 if isinstance(error, _TEMPORARY) else 400
-            return SrmpVerdict(status, str(error))
+        except (WebRefusal, RemoteProtocolError, QueueError) as error:
+            self.receiving.refused.note_post(arrival.peer, arrival.message, error)
+            return SrmpVerdict(500 if isinstance(error, _TEMPORARY) else 400, str(error))
 
     def _take(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         message = arrival.message
@@ -183,6 +179,7 @@ class SrmpReceiving:
                 return self._out_of_place(batch, arrival, repeated)
             late_s = self.core.utc - message.expires()
             self._clocks.late(arrival.peer.address, late_s)
+            self.receiving.refused.note_late(arrival.peer, message)
             return self._ignored("expired_on_arrival", "its time was over")
         if kind is SrmpKind.IGNORED:
             return self._ignored("srmp_message_ignored", "a message of no known kind")
@@ -494,16 +491,18 @@ class SrmpReceiving:
     def _acknowledged(self, arrival: SrmpArrival, kind: SrmpKind) -> SrmpVerdict:
         """They are for the sequences, and never come into a queue (decision 87).
 
+        3.1.5.1.5: for a stream of ours their elements count, whatever queue they name.
         Those that fit nothing sent, or come from where none may, delete nothing and are counted.
         """
         message, transfer = arrival.message, self._transfer
-        if not self._is_order_queue(message.to):
-            raise WebRefusal("it is not for the order queue of this machine")
         receipt = message.stream_receipt
         assert receipt is not None
-        if receipt.guid != self.core.guid:
+        is_own = receipt.guid == self.core.guid
+        queue = transfer.sequences.queue_of(receipt.sequence_id) if is_own else None
+        if queue is None and not self._is_order_queue(message.to):
+            raise WebRefusal("it is not for the order queue of this machine")
+        if not is_own:
             return self._ignored("order_acknowledgment_ignored", "a stream of another machine")
-        queue = transfer.sequences.queue_of(receipt.sequence_id)
         if queue is not None and arrival.peer.may_acknowledge(queue.number) is None:
             return SrmpVerdict(500, "where that stream leads to is not known at the moment")
         if kind is SrmpKind.STREAM_RECEIPT:
@@ -564,10 +563,8 @@ class SrmpReceiving:
                 self.core.refusals["duplicate"] += 1
                 return
             self._insert_copy(batch, arrival, queue, source)
-        except (WebRefusal, RemoteProtocolError):
-            self.core.refusals["srmp_refused"] += 1
-        except QueueError as error:
-            self.core.refusals[error.name] += 1
+        except (WebRefusal, RemoteProtocolError, QueueError) as error:
+            self.receiving.refused.note_post(arrival.peer, message, error, queue.name)
 
     def _copy_is_known(self, batch: SrmpBatch, source: bytes, arrival: SrmpArrival) -> bool:
         ordinal = arrival.message.ordinal

@@ -1,0 +1,201 @@
+"""What was refused on arrival: the table that operators ask, and the copies among dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from posthouse.engine.transfer import refused_dead_letters, refused_messages
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.refused_messages import RefusedMessage
+from posthouse.model.message_classes import (
+    NACK_ACCESS_DENIED,
+    NACK_BAD_DEST_QUEUE,
+    NACK_NOT_TRANSACTIONAL_MESSAGE,
+    NACK_REACH_QUEUE_TIMEOUT,
+)
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE
+from tests.engine.arrivals import ORDERS, PEER, PeerRig
+from tests.engine.letters import DEAD_LETTERS
+from tests.support.answer_rig import AnswerRig
+
+NOWHERE = ORDERS + "x"
+OTHER = Peer(PEER.guid, "10.7.7.7")
+KEEP: dict[str, Any] = {"negative_journaling_requested": True}
+
+
+def refused(rig: PeerRig) -> list[RefusedMessage]:
+    """The table, the latest first."""
+    return list(rig.manager.transfer.refused.newest())
+
+
+def typo(rig: PeerRig, **properties: Any) -> bytes:
+    """A message to a queue that is not there."""
+    packet: bytes = rig.packet(b"x", destination_queue_format_name=NOWHERE, **properties)
+    return packet
+
+
+def closed(rig: PeerRig) -> dict[str, Any]:
+    rig.create("open")
+    rig.deny("orders", EVERYONE, WRITE_MESSAGE)
+    return {}
+
+
+def transactional(rig: PeerRig) -> dict[str, Any]:
+    rig.create("east", transactional=True)
+    return {"destination_queue_format_name": ORDERS.replace("orders", "east")}
+
+
+def late(rig: PeerRig) -> dict[str, Any]:
+    return {"sent_time": rig.clock.utc_seconds - 9, "time_to_reach_queue": 8}
+
+
+def missing(rig: PeerRig) -> dict[str, Any]:
+    return {"destination_queue_format_name": NOWHERE}
+
+
+CASES: dict[int, Callable[[PeerRig], dict[str, Any]]] = {
+    NACK_BAD_DEST_QUEUE: missing,
+    NACK_ACCESS_DENIED: closed,
+    NACK_NOT_TRANSACTIONAL_MESSAGE: transactional,
+    NACK_REACH_QUEUE_TIMEOUT: late,
+}
+
+
+# -- the table
+
+
+def test_a_refused_message_is_known_by_identifier_label_queue_reason_place_and_time() -> None:
+    rig = PeerRig()
+    packet = typo(rig, label="order 4711", ordinal=9)
+    rig.take(packet)
+    (one,) = refused(rig)
+    assert (one.source, one.ordinal, one.label) == (PEER.guid, 9, "order 4711")
+    assert (one.queue, one.reason, one.cause) == (NOWHERE, "nack-bad-dest-queue", "no such queue")
+    assert (one.address, one.times, one.is_kept) == (PEER.address, 1, False)
+    assert one.first_utc == one.last_utc == rig.clock.utc_seconds
+    assert rig.manager.transfer.refused.of_message(PEER.guid, 9) == [one]
+    assert rig.manager.transfer.refused.of_message(PEER.guid, 8) == []
+    assert rig.manager.transfer.refused.of_message(bytes(16), 9) == []
+    (line,) = [event.details for event in rig.events if event.name == "message_refused"]
+    assert line["id"].endswith("\\9")
+    assert (line["label"], line["cause"]) == ("order 4711", "no such queue")
+
+
+def test_a_message_that_is_sent_again_is_one_entry_with_both_times() -> None:
+    rig = AnswerRig()
+    packet = rig.transactional(1, 0, ordinal=9)
+    other = rig.transactional(1, 0, ordinal=10)
+    rig.take(packet)
+    rig.take(other)
+    first = rig.clock.utc_seconds
+    rig.clock.advance(60_000)
+    rig.take(packet)
+    again, once = refused(rig)
+    assert (again.ordinal, again.times) == (9, 2)
+    assert (again.first_utc, again.last_utc) == (first, first + 60)
+    assert (once.ordinal, once.times) == (10, 1)
+    assert [one.ordinal for one in rig.manager.transfer.refused.newest(again.number)] == [10]
+
+
+def test_a_flood_from_one_address_displaces_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refused_messages, "ENTRIES_MAX", 10)
+    rig = PeerRig()
+    rig.take(typo(rig, ordinal=1), peer=OTHER)
+    for ordinal in range(2, 40):
+        rig.take(typo(rig, ordinal=ordinal))
+    found = refused(rig)
+    assert [one.ordinal for one in found] == [*range(39, 30, -1), 1]
+
+
+def test_long_labels_and_names_take_no_more_than_their_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refused_messages, "BYTES_MAX", 20_000)
+    rig = PeerRig()
+    rig.take(typo(rig, ordinal=1), peer=OTHER)
+    for ordinal in range(2, 40):
+        name = rf"DIRECT=OS:ALPHA\private$\{'漢' * 120}"
+        rig.take(
+            rig.packet(b"", ordinal=ordinal, label="字" * 249, destination_queue_format_name=name)
+        )
+    found = refused(rig)
+    assert sum(one.size for one in found) <= 20_000
+    assert found[-1].ordinal == 1
+    assert 5 < len(found) < 20
+
+
+# -- dead letters
+
+
+@pytest.mark.spec(
+    "MS-MQQB 3.1.5.8/3",
+    "MS-MQQB 3.1.5.8.2/8",
+    "MS-MQQB 3.1.5.8.2/10",
+    "MS-MQQB 3.1.5.8.3/28",
+)
+@pytest.mark.parametrize("message_class", CASES)
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_refused_is_a_dead_letter_here_if_its_sender_asked_for_one(
+    message_class: int, asked: bool
+) -> None:
+    rig = PeerRig()
+    changed = CASES[message_class](rig)
+    packet = rig.packet(b"lost", negative_journaling_requested=asked, **changed)
+    rig.take(packet)
+    assert rig.bodies(DEAD_LETTERS) == [b"lost"] * asked
+    assert rig.reasons(DEAD_LETTERS) == [message_class] * asked
+    assert [one.is_kept for one in refused(rig)] == [asked]
+    rig.restart()
+    rig.take(packet)  # its sender sends it again
+    assert rig.bodies(DEAD_LETTERS) == [b"lost"] * asked
+    rig.check_books()
+
+
+def test_a_sender_that_may_send_to_no_queue_here_fills_no_dead_letters() -> None:
+    rig = PeerRig()
+    rig.take(typo(rig, ordinal=1, **KEEP))
+    rig.deny("orders", EVERYONE, WRITE_MESSAGE)
+    rig.take(typo(rig, ordinal=2, **KEEP))
+    assert len(rig.bodies(DEAD_LETTERS)) == 1
+    assert [one.is_kept for one in refused(rig)] == [False, True]
+
+
+def test_a_refused_transactional_message_stays_at_its_sender_only() -> None:
+    rig = AnswerRig()
+    rig.take(rig.transactional(1, 0, ordinal=9, **KEEP))
+    assert [one.is_kept for one in refused(rig)] == [False]
+    assert rig.bodies(DEAD_LETTERS) == []
+
+
+@pytest.mark.parametrize("limit", ["PART_MESSAGES", "MESSAGES_MAX", "PART_BYTES", "BYTES_MAX"])
+def test_a_flood_of_refused_messages_ends_at_its_limit(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = PeerRig()
+    size = len(typo(rig, ordinal=1, **KEEP))
+    most = 3 * (size if "BYTES" in limit else 1)
+    monkeypatch.setattr(refused_dead_letters, limit, most)
+    for ordinal in range(1, 9):
+        rig.take(typo(rig, ordinal=ordinal, **KEEP))
+    assert len(rig.bodies(DEAD_LETTERS)) == 3
+    rig.take(typo(rig, ordinal=9, **KEEP), peer=OTHER)
+    has_part = limit.startswith("PART")
+    assert len(rig.bodies(DEAD_LETTERS)) == 3 + has_part
+    rig.clock.advance(3_600_000)
+    rig.take(typo(rig, ordinal=10, **KEEP))
+    assert len(rig.bodies(DEAD_LETTERS)) == 3 + 2 * has_part
+    rig.check_books()
+
+
+def test_a_machine_without_room_keeps_no_refused_message() -> None:
+    rig = PeerRig(machine_quota_kib=1)
+    rig.take(typo(rig, ordinal=1, **KEEP))
+    assert len(rig.bodies(DEAD_LETTERS)) == 1
+    rig.take(rig.packet(bytes(600), ordinal=2))
+    assert rig.bodies("orders") == [bytes(600)]
+    rig.take(typo(rig, ordinal=3, **KEEP))
+    assert len(rig.bodies(DEAD_LETTERS)) == 1
