@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
@@ -12,7 +13,12 @@ import pytest
 
 import posthouse
 from posthouse.aio import Queue, QueueManagerClient
-from posthouse.client.errors import ServerUnreachable, SessionEnded, TransactionAborted
+from posthouse.client.errors import (
+    MessageReturned,
+    ServerUnreachable,
+    SessionEnded,
+    TransactionAborted,
+)
 from posthouse.client.requests import EndRequest
 from posthouse.model.errors import QueueExists, TransactionUsage
 from tests.client.serving import Serving
@@ -95,6 +101,38 @@ def test_consumers(server: Serving, path: str) -> None:
         assert await queue.count() == 1, "it was not done, and is back"
         taken = [message.body async for message in queue.consume(lookup_id=last.lookup_id)]
         assert (taken, await queue.count()) == ([b"c"], 0)
+
+    run(server, work)
+
+
+def test_a_break_leaves_the_consumer_as_it_is(server: Serving, path: str) -> None:
+    async def work(manager: QueueManagerClient) -> None:
+        queue = await manager.create_queue(path)
+        await queue.send_many([b"%d" % number for number in range(10)])
+        async with queue.consume(timeout=0, batch=3, prefetch=True) as messages:
+            async for message in messages:
+                if message.body == b"3":
+                    break
+            await other(manager)  # the loop has its turn, as in a program that sleeps here
+            await messages.done()
+            assert await queue.count() == 6
+            assert (await anext(messages)).body == b"4"
+            rest = [message.body async for message in messages]
+            assert rest == [b"5", b"6", b"7", b"8", b"9"]
+            await queue.send(b"later")
+            await anext(messages)
+        with pytest.raises(MessageReturned, match="went back"):
+            await messages.done()
+        assert await queue.count() == 1
+        async for message in queue.consume(timeout=0):
+            assert message.body == b"later"
+            break
+        assert (await queue.receive(timeout=60)).body == b"later", "one that was dropped gives back"
+
+    async def other(manager: QueueManagerClient) -> None:
+        gc.collect()
+        for _ in range(3):
+            await manager.status()
 
     run(server, work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,13 @@ import pytest
 
 import posthouse
 from posthouse import Draft, IoTimeout, QueueManagerClient
-from posthouse.client.errors import ServerUnreachable, SessionEnded, TransactionAborted
+from posthouse.client.errors import (
+    MessageReturned,
+    ServerUnreachable,
+    SessionEnded,
+    TransactionAborted,
+)
+from posthouse.client.requests import Request
 from posthouse.model.errors import (
     AccessDenied,
     InvalidParameter,
@@ -343,6 +350,73 @@ def test_consumers_give_back_what_they_did_not_finish(manager: Manager, path: st
                 break
     assert queue.peek(timeout=0).body == b"6"
     assert queue.properties().locked == 0
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_break_leaves_the_consumer_as_it_is(manager: Manager, path: str, prefetch: bool) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"%d" % number for number in range(10)])
+    with queue.consume(timeout=0, batch=3, prefetch=prefetch) as messages:
+        for message in messages:
+            if message.body == b"3":
+                break
+        messages.done()
+        assert queue.count() == 6, "`done` after a `break` acknowledges"
+        assert next(messages).body == b"4"
+        assert [message.body for message in messages] == [b"5", b"6", b"7", b"8", b"9"]
+        assert queue.properties().locked == 0, "nothing is held for a loop that is over"
+        queue.send(b"later")
+        assert [message.body for message in messages] == [b"later"], "another loop goes on"
+
+
+def test_done_raises_for_what_went_back(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"1", b"2"])
+    with queue.consume(timeout=0) as messages:
+        next(messages)
+    for _ in range(2):
+        with pytest.raises(MessageReturned, match=r"went back to its queue.* inside the `with`"):
+            messages.done()
+    assert queue.count() == 2
+    with queue.consume(timeout=0) as messages:
+        next(messages)
+        messages.done()
+    messages.done()  # nothing went back but what was not seen
+    assert queue.count() == 1
+    with queue.consume(timeout=0, at_once=True) as messages:
+        next(messages)
+    messages.done()
+    assert queue.count() == 0
+
+
+def test_a_consumer_that_garbage_collection_finds_within_a_call_gives_back(
+    manager: Manager, path: str
+) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"1", b"2"])
+    threads: list[int] = []
+    cycle: list[Any] = [queue.consume(timeout=0)]
+    cycle.append(cycle)
+    assert next(cycle[0]).body == b"1"
+    close = cycle[0]._consuming.close
+    cycle[0]._consuming.close = lambda: threads.append(threading.get_ident()) or close()
+    del cycle
+    core = manager._channel.core
+    take_in = core.take_in
+
+    def collect(request: Request) -> None:
+        gc.collect()  # with the lock of the core in hand
+        take_in(request)
+
+    core.take_in = collect  # type: ignore[method-assign]
+    try:
+        queue.count()
+    finally:
+        core.take_in = take_in  # type: ignore[method-assign]
+    assert queue.receive(timeout=60).body in (b"1", b"2")
+    assert queue.receive(timeout=60).body in (b"1", b"2")
+    (thread,) = threads
+    assert thread != threading.get_ident()
 
 
 def test_the_books_balance(manager: Manager, path: str) -> None:

@@ -234,6 +234,29 @@ def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, pre
     assert peer.bodies == BODIES[2:]
 
 
+@pytest.mark.parametrize("prefetch", [0, 7])
+def test_a_break_leaves_the_consumer_as_it_is(peer: Peer, prefetch: int) -> None:
+    with reading(peer) as (_, queue):
+        with queue.consume(timeout=0, prefetch=prefetch) as consumer:
+            for message in consumer:
+                if message.body == BODIES[3]:
+                    break
+            consumer.done()
+            assert len(peer.messages) == 56
+            assert next(consumer).body == BODIES[4]
+            assert [message.body for message in consumer] == BODIES[5:]
+            peer.put(packet(b"later"))
+            assert peer.locked == {}, "nothing is held for a loop that is over"
+            assert next(consumer).body == b"later"
+        with pytest.raises(MessageReturned, match="went back"):
+            consumer.done()
+        for message in queue.consume(timeout=0, prefetch=prefetch):
+            assert message.body == b"later"
+            break
+        assert peer.locked == {}, "one that was dropped gives back"
+    assert len(peer.messages) == 1
+
+
 def test_the_end_of_a_message_does_not_wait_for_the_next_question(peer: Peer) -> None:
     """However long the reader works on what they have in hand."""
     with reading(peer) as (_, queue), queue.consume(timeout=5, prefetch=8) as consumer:

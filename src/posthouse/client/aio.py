@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -101,6 +103,7 @@ class AioChannel:
         self._reason: Exception = _closed()  # why the last connection broke
         # Tasks whose cancellation was held back, and how often they were cancelled by then.
         self._held_back: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
+        self._closing: set[asyncio.Task[None]] = set()  # consumers that the program has dropped
         watch(self)
 
     # -- operations
@@ -124,6 +127,17 @@ class AioChannel:
             return value
         finally:
             self._flush_soon()  # frames of the last step that no caller waits for
+
+    def abandon(self, close: Callable[[], Operation[None]]) -> None:
+        """Close a consumer that the program has dropped, in the next round of the event loop."""
+        if not self._forked and not self._closed:
+            with suppress(RuntimeError):  # the loop is closed, and the session with it
+                self._loop.call_soon_threadsafe(self._close_abandoned, close)
+
+    def _close_abandoned(self, close: Callable[[], Operation[None]]) -> None:
+        task = self._loop.create_task(self.run(close()))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def ask(self, request: Request) -> Any:
         """One request and its answer."""

@@ -11,10 +11,12 @@ import math
 import random
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final, TypeVar
 
+from posthouse.client.abandoned import close_abandoned
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
 from posthouse.client.operations import Operation
@@ -182,6 +184,11 @@ class Channel:
             self._idle.discard(thread)
         else:
             self._lost(SessionEnded("the call was interrupted"))
+
+    def abandon(self, close: Callable[[], Operation[None]]) -> None:
+        """Close a consumer that the program has dropped."""
+        if not self._forked and not self._closed:
+            close_abandoned(lambda: self.run(close()))
 
     def begin_transaction(self) -> TransactionHandle:
         """A new transaction: its beginning leaves with the first thing that is done in it."""

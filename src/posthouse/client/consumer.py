@@ -70,6 +70,7 @@ class Consuming:
         self._ended_at = core.clock()
         self.timed_out: IoTimeout | None = None  # why the last `next` had no message
         self.closed = False
+        self._gave_back = False  # the message in hand, as the consumer was closed
 
     def at_hand(self) -> Message | None:
         """The next message where nothing has to be asked for it; None: `next` sees to it."""
@@ -122,10 +123,12 @@ class Consuming:
         return message
 
     def done(self) -> Operation[None]:
-        """Everything handed out so far is ended, durably; `MessageReturned` where it is not."""
+        """End everything handed out so far, durably; raise `MessageReturned` for what went back."""
         self._put_down()
         self._end_finished()
         yield from self._settle(0)
+        if self._gave_back:
+            raise closed_before_done()
         if self._returned:
             self._returned.clear()
             raise MessageReturned("the connection broke before the messages were ended")
@@ -138,6 +141,8 @@ class Consuming:
 
     def _let_go(self) -> Operation[None]:
         core, current, self._current = self._core, self._current, None
+        if current is not None and not self._at_once:
+            self._gave_back = True
         # No call between a copy and its `clear`: the reader and who closes may both be here.
         unseen = [*self._ready] if current is None else [current, *self._ready]
         self._ready.clear()
@@ -285,6 +290,14 @@ class Consuming:
                 ends.popleft()
             if refusal is not None:
                 raise refusal
+
+
+def closed_before_done() -> MessageReturned:
+    """Return the error of a `done` that comes after `close`."""
+    return MessageReturned(
+        "the consumer was closed, and the message in hand went back to its queue",
+        "Call `done` before `close`, that is inside the `with` block.",
+    )
 
 
 class Browsing:

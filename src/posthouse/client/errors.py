@@ -63,7 +63,7 @@ class TransactionUnconfirmed(ClientConnectionError):
 
 
 class MessageReturned(SessionLost):
-    """The session broke before the end of a received message: it is back in its queue."""
+    """A received message went back to its queue: the session broke, or its consumer was closed."""
 
     default_remedy = "Receive it again; its `in_doubt` will be set if its end is not known."
 

@@ -440,15 +440,17 @@ class Cursor:
 
 
 class Consumer:
-    """Messages, one after the other, received in batches and ended in batches.
+    """Iterate over the messages of a queue; they are received and ended in batches.
 
-    A message belongs to the reader until the next one is asked for or `done` is called; then it is
-    gone for good. When the reader stops, the message in hand and those not yet seen go back. A
-    message may come again after a broken session; then `in_doubt` is set. With `prefetch` the next
-    batch, or two small ones, are on their way while this one is worked on. With `at_once` messages
-    leave the queue as they are sent to the reader, which is quicker; those under way when it stops
-    or the connection breaks are lost. With `lookup_id` only that message is taken, and
-    `MessageNotFound` is raised if it is not there.
+    A message belongs to the reader until the next one is asked for or `done` is called; then it
+    is gone for good. A `break` changes nothing: `done` and another loop go on from there.
+    `close`, the end of a `with` block, or dropping the consumer returns the message in hand and
+    those not yet seen. A loop ends when no message came in time; another one goes on. A message
+    may come again after a broken session; then `in_doubt` is set. With `prefetch` the next
+    batch, or two small ones, are on their way while this one is worked on. With `at_once`
+    messages leave the queue as they are sent to the reader, which is quicker; those under way
+    when it stops or the connection breaks are lost. With `lookup_id` only that message is
+    taken, and `MessageNotFound` is raised if it is not there.
     """
 
     def __init__(self, channel: Channel, consuming: Consuming) -> None:
@@ -471,7 +473,8 @@ class Consumer:
     def done(self) -> None:
         """What was handed out so far is done; returns when that is durable.
 
-        Raises `MessageReturned` where a broken connection gave messages back instead.
+        Raises `MessageReturned` if they went back instead: the connection broke, or the consumer
+        was closed before.
         """
         self._channel.run(self._consuming.done())
 
@@ -479,12 +482,18 @@ class Consumer:
         """Stops; what is not done goes back."""
         self._channel.run(self._consuming.close())
 
-    def __iter__(self) -> Iterator[Message]:
-        try:
-            while (message := self.next()) is not None:
-                yield message
-        finally:
-            self.close()
+    def __del__(self) -> None:
+        if not self._consuming.closed:
+            self._channel.abandon(self._consuming.close)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        message = self._consuming.at_hand() or self._channel.run(self._consuming.next())
+        if message is None:
+            raise StopIteration
+        return message
 
     def __enter__(self) -> Self:
         return self

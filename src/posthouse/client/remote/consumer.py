@@ -15,6 +15,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
+from posthouse.client.abandoned import close_abandoned
+from posthouse.client.consumer import closed_before_done
 from posthouse.client.deferred_calls import Reminder
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.message import Message
@@ -197,18 +199,26 @@ class Window:
         self._unsent += 1  # only now: a thread that sends what is unsent must find it
         return pending
 
+    def rest(self) -> None:
+        """Give back what was not taken, and cancel waiting reads; `take` asks for others."""
+        with self._lock:
+            self._let_go()
+
     def close(self) -> None:
-        """Gives back what was not taken; waiting reads are cancelled."""
+        """Do what `rest` does, for good."""
         with self._lock:
             self._closed = True
-            opened, self._opened = self._opened, None
-            if opened is None or opened.link.lost is not None:
-                self._slots.clear()
-                return
-            try:
-                self._give_back(opened)
-            except (LinkLost, ServerUnreachable):
-                self._slots.clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is None or opened.link.lost is not None:
+            self._slots.clear()
+            return
+        try:
+            self._give_back(opened)
+        except (LinkLost, ServerUnreachable):
+            self._slots.clear()
 
     def _give_back(self, opened: RemoteOpenQueue) -> None:
         slots, link = list(self._slots), opened.link
@@ -238,12 +248,13 @@ class Window:
 
 
 class RemoteConsumer:
-    """Messages of another computer, one after the other.
+    """Iterate over the messages of a queue of another computer.
 
     A message is the reader's until they ask for the next one or call `done`; then it is ended over
-    there. The one in hand when they stop goes back, and so do those they have not seen. A message
-    may come again after a broken connection; then it is marked `in_doubt`. With `lookup_id` only
-    that message is taken, and `MessageNotFound` is raised if it is not there.
+    there. A `break` changes nothing: `done` and another loop go on from there. `close`, the end of
+    a `with` block, or dropping the consumer returns the message in hand and those not yet seen. A
+    message may come again after a broken connection; then it is marked `in_doubt`. With `lookup_id`
+    only that message is taken, and `MessageNotFound` is raised if it is not there.
     """
 
     def __init__(
@@ -265,6 +276,7 @@ class RemoteConsumer:
         self._looked_up = False
         self._returned = False
         self._closed = False
+        self._gave_back = False  # the message in hand, as the consumer was closed
 
     def next(self) -> Message | None:
         """The next message; None when none came in time. The one before is done."""
@@ -288,10 +300,13 @@ class RemoteConsumer:
     def done(self) -> None:
         """What was handed out so far is ended over there, durably, when this returns.
 
-        Raises `MessageReturned` where a broken connection gave messages back instead.
+        Raises `MessageReturned` if they went back instead: the connection broke, or the consumer
+        was closed before.
         """
         self._put_down()
         self._settle(0)
+        if self._gave_back:
+            raise closed_before_done()
         if self._returned:
             self._returned = False
             raise MessageReturned("the connection broke before the messages were ended")
@@ -303,6 +318,7 @@ class RemoteConsumer:
         self._closed = True
         current, self._current = self._current, None
         if current is not None:
+            self._gave_back = True
             self._end(current, Ack.NACK)
         if self._soon is not None and self._window is not None:
             self._soon.stop()
@@ -342,12 +358,21 @@ class RemoteConsumer:
         self._returned = True
         self._queue.reader.doubt(taken.message)
 
-    def __iter__(self) -> Iterator[Message]:
-        try:
-            while (message := self.next()) is not None:
-                yield message
-        finally:
-            self.close()
+    def __del__(self) -> None:
+        if not self._closed:
+            close_abandoned(self.close)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        message = self.next()
+        if message is None:  # nothing comes meanwhile that only this consumer could get
+            if self._window is not None:
+                self._window.rest()
+            self._settle(0)
+            raise StopIteration
+        return message
 
     def __enter__(self) -> Self:
         return self
