@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +419,127 @@ def test_a_consumer_that_garbage_collection_finds_within_a_call_gives_back(
     assert queue.receive(timeout=60).body in (b"1", b"2")
     (thread,) = threads
     assert thread != threading.get_ident()
+
+
+CARRIED = {
+    "label": "an order",
+    "priority": 6,
+    "delivery": "recoverable",
+    "app_specific": 7,
+    "extension": b"more",
+    "journal": ["positive", "negative"],
+    "acknowledge": ["pos-receive", "neg-receive"],
+    "correlation_id": "ab" * 20,
+    "connector_type": "01234567-89ab-cdef-0123-456789abcdef",
+    "trace": "PUBLIC=01234567-89ab-cdef-0123-456789abcdef",
+    "body_type": 17,
+    "time_to_be_received": 3600,
+}
+
+
+def test_a_received_message_is_sent_again_with_all_that_its_sender_gave(
+    manager: Manager, path: str
+) -> None:
+    queue, acks = manager.create_queue(path), manager.create_queue(path + "-acks")
+    answers = r"DIRECT=OS:BETA\private$\answers"
+    first = queue.send(
+        b"\0\xff",
+        admin_queue=acks.name,
+        response_queue=answers,
+        **CARRIED,  # type: ignore[arg-type]
+    )
+    received = queue.receive(timeout=0)
+    assert {name: getattr(received, name) for name in CARRIED} == CARRIED
+    second = queue.send(received)
+    ids = queue.send_many([received, posthouse.Draft(received, label="other", response_queue="")])
+    again, third, changed = queue.receive_many(3, timeout=0)
+    names = [*CARRIED, "body", "admin_queue", "response_queue"]
+    for copy in (again, third):
+        assert {name: getattr(copy, name) for name in names} == {
+            name: getattr(received, name) for name in names
+        }
+        assert copy != received
+    assert [again.id, third.id, changed.id] == [second, *ids]
+    assert first not in (second, *ids)
+    assert (changed.label, changed.response_queue, changed.body) == ("other", "", received.body)
+    queue.send(received, label="", delivery="express", time_to_be_received=timedelta(minutes=5))
+    express = queue.receive(timeout=0)
+    assert (express.label, express.delivery, express.time_to_be_received) == ("", "express", 300)
+    with pytest.raises(TypeError, match=r"has options of its own.*Draft\(message, ...\)"):
+        queue.send_many([received], label="x")
+    with pytest.raises(TypeError, match=r"^delivery and recoverable are one option"):
+        queue.send(received, delivery="express", recoverable=True)
+    with pytest.raises(TypeError, match="no option 'labell'"):
+        queue.send(received, labell="x")  # type: ignore[call-arg]
+
+
+def test_a_transactional_message_is_sent_again(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, transactional=True)
+    plain = manager.create_queue(path + "-plain")
+    queue.send(b"1", delivery="transactional")
+    queue.send_many([b"2"], delivery="transactional")
+    with manager.transaction() as tx:
+        for message in queue.receive_many(2, tx=tx):
+            queue.send(message, tx=tx)
+    again = queue.receive_many(2, timeout=0)
+    assert [(one.body, one.delivery) for one in again] == [
+        (b"1", "transactional"),
+        (b"2", "transactional"),
+    ]
+    queue.send(again[0], delivery="transactional")
+    plain.send(again[0])
+    assert plain.receive(timeout=0).delivery == "recoverable"
+    with pytest.raises(TransactionUsage):
+        queue.send(again[0])
+    with pytest.raises(TypeError, match="a Draft has no transaction of its own"):
+        Draft(b"1", delivery="transactional")
+
+
+def test_the_same_message_is_equal(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    queue.send_many([b"same", b"same"])
+    assert queue.peek(0) == queue.peek(0)
+    first, second = queue.browse()
+    assert first == queue.peek(0)
+    assert first != second
+    assert len({first, second, queue.peek(0)}) == 2
+    assert first != first.body
+    plain = first.to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert (plain["body"], plain["class"], plain["queue"]) == ("c2FtZQ==", "normal", path)
+
+
+def test_a_timeout_is_a_timeout_error_and_takes_a_timedelta(manager: Manager, path: str) -> None:
+    queue, soon = manager.create_queue(path), timedelta(milliseconds=1)
+    for wait in (
+        lambda: queue.receive(soon),
+        lambda: queue.receive_many(2, soon),
+        lambda: queue.peek(soon),
+        lambda: queue.cursor().peek(soon),
+        lambda: queue.cursor(receiving=True).receive(soon),
+    ):
+        with pytest.raises(TimeoutError, match="MQ_ERROR_IO_TIMEOUT") as error:
+            wait()
+        assert isinstance(error.value, IoTimeout)
+        assert error.value.errno is None
+    assert list(queue.consume(timeout=soon)) == []
+    with pytest.raises(TypeError, match=r"^timeout takes seconds or a timedelta, not '5'"):
+        queue.receive("5")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^timeout takes seconds or a timedelta, not True"):
+        queue.peek(True)
+    with pytest.raises(TypeError, match=r"^reconnect takes seconds or a timedelta, not None"):
+        posthouse.connect("/nowhere", reconnect=None)  # type: ignore[arg-type]
+
+
+def test_what_is_no_transaction_is_refused(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    for call in (
+        lambda: queue.send(b"", tx=1),  # type: ignore[arg-type]
+        lambda: queue.send_many([b""], tx=1),  # type: ignore[arg-type]
+        lambda: queue.receive(0, tx=1),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"^tx takes a transaction, as qm.transaction"):
+            call()
 
 
 def test_the_books_balance(manager: Manager, path: str) -> None:

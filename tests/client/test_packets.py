@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import repeat
 from typing import Any, cast
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, SendOptions, options
+from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, options
 from posthouse.client.requests import QueueHandle, SendRequest
+from posthouse.client.send_options import _TYPES, SendOptions
 from posthouse.model.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
@@ -176,6 +178,105 @@ def test_the_largest_packet_and_one_that_is_larger() -> None:
 def test_options_that_cannot_be_are_refused(how: Options, error: type[QueueError]) -> None:
     with pytest.raises(error):
         maker().packet(b"", how, False)
+
+
+NEW_NAMES: SendOptions = {
+    "delivery": "recoverable",
+    "journal": ["positive", "negative"],
+    "acknowledge": ["pos-arrival", "neg-receive"],
+    "correlation_id": OTHER,
+}
+OLD_NAMES: SendOptions = {
+    "recoverable": True,
+    "journal": True,
+    "dead_letter": True,
+    "ack": "pos-arrival,neg-receive",
+    "correlation": OTHER,
+}
+
+
+def test_options_have_the_names_of_fields_and_older_ones() -> None:
+    assert options(NEW_NAMES) == options(OLD_NAMES)
+    assert options({"journal": "negative"}) == options({"dead_letter": True})
+    assert options({"journal": []}) == options({"journal": False, "dead_letter": False})
+    assert options({"delivery": "express"}) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"delivery": "express", "recoverable": True}, "delivery and recoverable are one option"),
+        ({"acknowledge": [], "ack": "pos-arrival"}, "acknowledge and ack are one option"),
+        ({"correlation_id": OTHER, "correlation": OTHER}, "correlation_id and correlation are one"),
+        ({"journal": ["positive"], "dead_letter": True}, "journal with words and dead_letter are"),
+        ({"delivery": "durable"}, "delivery takes express, recoverable, transactional, not 'dur"),
+        ({"delivery": ["express"]}, "delivery takes express"),
+    ],
+)
+def test_an_option_under_two_names_and_an_unknown_delivery_are_refused(
+    how: SendOptions, words: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{words}"):
+        options(how)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("priority", "high", "priority takes a whole number from 0 to 7, not 'high'"),
+        ("priority", 2.5, "priority takes a whole number"),
+        ("priority", True, "priority takes a whole number"),
+        ("label", 5, "label takes text, not 5"),
+        ("label", ["x"], "label takes text"),
+        ("delivery", 1, "delivery takes express"),
+        ("recoverable", "yes", "recoverable takes True or False"),
+        ("journal", 2.5, "journal takes a list of words"),
+        ("journal", [5], "journal takes a list of words"),
+        ("ack", 5, "acknowledge takes a list of words"),
+        ("acknowledge", [None], "acknowledge takes a list of words"),
+        ("correlation_id", 5, "correlation takes 20 bytes"),
+        ("extension", "text", "extension takes bytes"),
+        ("extension", bytearray(b"x"), "extension takes bytes"),
+        ("admin_queue", 5, "admin_queue takes text"),
+        ("response_queue", b"x", "response_queue takes text"),
+        ("time_to_reach_queue", "5s", "time_to_reach_queue takes whole seconds or a timedelta"),
+        ("time_to_be_received", 1.5, "time_to_be_received takes whole seconds or a timedelta"),
+        ("trace", 5, "trace takes text"),
+        ("connector_type", 5, "connector_type takes text"),
+        ("body_type", "8", "body_type takes a whole number"),
+        ("app_specific", "5", "app_specific takes a whole number"),
+        ("sign", "no", "sign takes True or False"),
+        ("encrypt", None, "encrypt takes True or False"),
+        ("traceparent", 5, "traceparent takes text"),
+        ("tracestate", 5, "tracestate takes text"),
+        ("dead_letter", "no", "dead_letter takes True or False"),
+    ],
+)
+def test_a_wrong_type_names_its_option(name: str, value: object, words: str) -> None:
+    how: Any = {name: value}
+    made = PacketMaker(DESTINATION, "alpha", protection=True)
+    for send in (
+        lambda: made.packet_of(b"", how, False),
+        lambda: made.packet_of("text", how, False),
+        lambda: list(made.packets([b"", {}], options(how), False)),
+        lambda: list(made.packets([Draft(b"", **how)], DEFAULTS, False)),
+    ):
+        with pytest.raises(TypeError, match=f"^{words}"):
+            send()
+
+
+def test_every_option_has_a_type_that_is_checked() -> None:
+    assert set(Options._fields) == {"ack", *_TYPES}
+    older = {"delivery", "acknowledge", "correlation_id"}
+    assert set(SendOptions.__annotations__) == {*Options._fields, *older}
+
+
+def test_times_may_be_timedeltas() -> None:
+    how = Options(
+        time_to_reach_queue=timedelta(minutes=1), time_to_be_received=timedelta(seconds=89.2)
+    )
+    message = deserialize(maker().packet(b"", how, False))
+    assert (message.time_to_reach_queue, message.time_to_be_received) == (60, 90)
 
 
 def test_an_unknown_option_is_refused() -> None:

@@ -7,8 +7,9 @@ from typing import Unpack
 import msgspec
 import pytest
 
-from posthouse.client.packets import PacketMaker, SendOptions
+from posthouse.client.packets import PacketMaker
 from posthouse.client.packets import options as packet_options
+from posthouse.client.send_options import SendOptions
 from posthouse.directory import objects
 from posthouse.directory.certificates import with_certificate
 from posthouse.engine.accounts.certificates import Certificates

@@ -7,8 +7,9 @@ from typing import Unpack
 
 import pytest
 
-from posthouse.client.packets import PacketMaker, SendOptions
+from posthouse.client.packets import PacketMaker
 from posthouse.client.packets import options as packet_options
+from posthouse.client.send_options import SendOptions
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from posthouse.api.transfer import U32
 from posthouse.api.types import BODY_SIZE_MAX, Bytes, Guid, Json, OptionalName
@@ -37,6 +37,9 @@ class SendBody(Json):
     With `formatter`, `body_text` is what the formatter writes, and it sets the body type.
 
     `traceparent` and `tracestate` go into the extension; without them, those of the request do.
+
+    With `sign` the queue manager signs for the caller, with `encrypt` the body is encrypted on its
+    way; both are for one queue, and without a `dead_letter_queue`.
     """
 
     label: Annotated[str, Meta(max_length=249)] = ""
@@ -58,6 +61,8 @@ class SendBody(Json):
     time_to_reach_queue: U32 | None = None
     time_to_be_received: U32 | None = None
     extension: Bytes = b""
+    sign: bool | UnsetType = UNSET  # not in the digest of what `once` names, where it is not given
+    encrypt: bool | UnsetType = UNSET
     traceparent: Annotated[str, Meta(max_length=TRACEPARENT_MAX)] = ""
     tracestate: Annotated[str, Meta(max_length=TRACESTATE_MAX)] = ""
     once: SendOnce | None = None

@@ -20,7 +20,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import partly, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
-from posthouse.client.packets import SendOptions
+from posthouse.client.send_options import SendOptions
 from posthouse.formats import FormatError
 from posthouse.formats.encode.activex import variant_of
 from posthouse.formats.encode.from_text import check_formatter, encode_text

@@ -12,6 +12,7 @@ from posthouse.client.address import Address, resolve
 from posthouse.client.aio import AioChannel
 from posthouse.client.aio_manager import QueueManagerClient
 from posthouse.client.connect import CONNECT_TIMEOUT_S, RECONNECT_S
+from posthouse.model.durations import Seconds, finite_seconds
 
 
 def connect(
@@ -22,14 +23,15 @@ def connect(
     token_file: str | os.PathLike[str] | None = None,
     user: str | None = None,
     password: str | None = None,
-    timeout: float = CONNECT_TIMEOUT_S,
-    reconnect: float = RECONNECT_S,
+    timeout: Seconds = CONNECT_TIMEOUT_S,
+    reconnect: Seconds = RECONNECT_S,
     name: str | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
     """A session, as `posthouse.connect` makes it: for `async with`, or to be awaited."""
     address = resolve(home, url, token, token_file, user=user, password=password)
-    return Connecting(address, name or "", timeout, reconnect, tls)
+    waits = finite_seconds(timeout), finite_seconds(reconnect, "reconnect")
+    return Connecting(address, name or "", *waits, tls)
 
 
 class Connecting:

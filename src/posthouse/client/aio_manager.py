@@ -40,9 +40,11 @@ from posthouse.client.distributed_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
-from posthouse.client.packets import Draft, SendOptions
-from posthouse.client.queue_handles import OpenQueue, Seek, extended
+from posthouse.client.packets import Draft
+from posthouse.client.queue_handles import OpenQueue, Seek, extended, not_a_transaction
 from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
+from posthouse.client.send_options import SendOptions
+from posthouse.model.durations import Seconds
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 
@@ -227,7 +229,7 @@ class Queue:
 
     async def send(
         self,
-        body: Body,
+        body: Body | Message,
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
@@ -235,10 +237,14 @@ class Queue:
     ) -> str:
         """Sends a message and returns its identifier, once the queue manager has it.
 
-        With `recoverable` or in a transaction that means: on disk. `transactional` makes the
-        message a transaction of its own.
+        With `delivery="recoverable"` or in a transaction that means: on disk. `transactional`
+        makes the message a transaction of its own. A received `Message` is sent again with the
+        options that it has; those that are given replace them.
         """
-        handle = None if tx is None else tx.handle
+        try:
+            handle = None if tx is None else tx.handle
+        except AttributeError:
+            raise not_a_transaction(tx) from None
         request = self._open.single(body, handle, transactional, how)
         if request is None:
             return await self._channel.run(self._open.send(body, handle, transactional, how))
@@ -247,13 +253,13 @@ class Queue:
 
     async def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
         **how: Unpack[SendOptions],
     ) -> MessageIds:
-        """Sends many messages fast, in order; a `Draft` has options of its own.
+        """Sends many messages fast, in order; a `Draft` or `Message` has options of its own.
 
         Outside a transaction those in front of one that is refused are sent.
         """
@@ -264,7 +270,7 @@ class Queue:
     # -- reading
 
     async def receive(
-        self, timeout: float | None = None, *, tx: Transaction | None = None
+        self, timeout: Seconds | None = None, *, tx: Transaction | None = None
     ) -> Message:
         """Takes the first message; waits up to `timeout` seconds for one, for ever with None.
 
@@ -274,12 +280,12 @@ class Queue:
         return (await self._channel.run(self._open.receive(1, timeout, _handle(tx))))[0]
 
     async def receive_many(
-        self, count: int, timeout: float | None = None, *, tx: Transaction | None = None
+        self, count: int, timeout: Seconds | None = None, *, tx: Transaction | None = None
     ) -> list[Message]:
         """Takes up to `count` messages; waits only for the first of them."""
         return await self._channel.run(self._open.receive(count, timeout, _handle(tx)))
 
-    async def peek(self, timeout: float | None = None) -> Message:
+    async def peek(self, timeout: Seconds | None = None) -> Message:
         """Looks at the first message, waiting as `receive` does."""
         return (await self._channel.run(ops.peek(self._core, self._open.peeking, timeout)))[0]
 
@@ -297,7 +303,7 @@ class Queue:
     def consume(
         self,
         *,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         batch: int = PAGE,
         prefetch: bool = False,
         at_once: bool = False,
@@ -401,7 +407,10 @@ class Queue:
 
 
 def _handle(transaction: Transaction | None) -> TransactionHandle | None:
-    return None if transaction is None else transaction.handle
+    try:
+        return None if transaction is None else transaction.handle
+    except AttributeError:
+        raise not_a_transaction(transaction) from None
 
 
 class Cursor:
@@ -418,19 +427,21 @@ class Cursor:
             self._handle = await self._channel.run(ops.open_cursor(self._core, self._queue))
         return self._handle
 
-    async def peek(self, timeout: float | None = 0) -> Message:
+    async def peek(self, timeout: Seconds | None = 0) -> Message:
         """The message it stands on; at first, the first one."""
         operation = ops.peek(self._core, self._queue, timeout, cursor=await self._opened())
         return (await self._channel.run(operation))[0]
 
-    async def next(self, timeout: float | None = 0) -> Message:
+    async def next(self, timeout: Seconds | None = 0) -> Message:
         """Steps on to the next message; `IoTimeout` at the end of the queue."""
         operation = ops.peek(
             self._core, self._queue, timeout, cursor=await self._opened(), following=True
         )
         return (await self._channel.run(operation))[0]
 
-    async def receive(self, timeout: float | None = 0, *, tx: Transaction | None = None) -> Message:
+    async def receive(
+        self, timeout: Seconds | None = 0, *, tx: Transaction | None = None
+    ) -> Message:
         """Takes the message it stands on."""
         operation = ops.receive(
             self._core, self._queue, 1, timeout, _handle(tx), cursor=await self._opened()

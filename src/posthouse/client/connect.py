@@ -10,6 +10,7 @@ from posthouse.client.address import resolve
 from posthouse.client.blocking import Channel
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.session_socket import SocketLink
+from posthouse.model.durations import Seconds, finite_seconds
 
 CONNECT_TIMEOUT_S: Final = 10.0
 RECONNECT_S: Final = 30.0
@@ -23,8 +24,8 @@ def connect(
     token_file: str | os.PathLike[str] | None = None,
     user: str | None = None,
     password: str | None = None,
-    timeout: float = CONNECT_TIMEOUT_S,
-    reconnect: float = RECONNECT_S,
+    timeout: Seconds = CONNECT_TIMEOUT_S,
+    reconnect: Seconds = RECONNECT_S,
     name: str | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> QueueManagerClient:
@@ -38,4 +39,5 @@ def connect(
     """
     address = resolve(home, url, token, token_file, user=user, password=password)
     link = SocketLink(address, tls)
-    return QueueManagerClient(Channel(link, os.urandom(16), name or "", timeout, reconnect))
+    waits = finite_seconds(timeout), finite_seconds(reconnect, "reconnect")
+    return QueueManagerClient(Channel(link, os.urandom(16), name or "", *waits))

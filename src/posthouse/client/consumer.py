@@ -21,6 +21,7 @@ from posthouse.client.requests import (
     QueueHandle,
     ReadRequest,
 )
+from posthouse.model.durations import Seconds, seconds
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import InvalidParameter, IoTimeout, QueueError
 from posthouse.wire.frames import frames
@@ -40,7 +41,7 @@ class Consuming:
         core: SessionCore,
         handle: QueueHandle,
         batch: int,
-        timeout: float | None,
+        timeout: Seconds | None,
         prefetch: bool,
         at_once: bool = False,
         lookup_id: int | None = None,
@@ -50,7 +51,7 @@ class Consuming:
         self._core = core
         self._handle = handle
         self._batch = batch
-        self._timeout = timeout
+        self._timeout = seconds(timeout)
         self._enough = PREFETCHED * batch if prefetch else 0  # with more none is asked for
         # Messages are gone from the queue when they come: nothing to end. A lookup locks them.
         self._at_once = at_once and lookup_id is None

@@ -36,10 +36,12 @@ from posthouse.client.distributed_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
-from posthouse.client.packets import Draft, SendOptions
-from posthouse.client.queue_handles import OpenQueue, Seek, extended
+from posthouse.client.packets import Draft
+from posthouse.client.queue_handles import OpenQueue, Seek, extended, not_a_transaction
 from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
+from posthouse.client.send_options import SendOptions
 from posthouse.client.transaction import Transaction
+from posthouse.model.durations import Seconds
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 
@@ -218,7 +220,7 @@ class Queue:
 
     def send(
         self,
-        body: Body,
+        body: Body | Message,
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
@@ -226,10 +228,14 @@ class Queue:
     ) -> str:
         """Sends a message and returns its identifier, once the queue manager has it.
 
-        With `recoverable` or in a transaction that means: on disk. `transactional` makes the
-        message a transaction of its own.
+        With `delivery="recoverable"` or in a transaction that means: on disk. `transactional`
+        makes the message a transaction of its own. A received `Message` is sent again with the
+        options that it has; those that are given replace them.
         """
-        handle = None if tx is None else tx.handle
+        try:
+            handle = None if tx is None else tx.handle
+        except AttributeError:
+            raise not_a_transaction(tx) from None
         request = self._open.single(body, handle, transactional, how)
         if request is None:
             return self._channel.run(self._open.send(body, handle, transactional, how))
@@ -238,13 +244,13 @@ class Queue:
 
     def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
         **how: Unpack[SendOptions],
     ) -> MessageIds:
-        """Sends many messages fast, in order; a `Draft` has options of its own.
+        """Sends many messages fast, in order; a `Draft` or `Message` has options of its own.
 
         Outside a transaction those in front of one that is refused are sent.
         """
@@ -252,7 +258,7 @@ class Queue:
 
     # -- reading
 
-    def receive(self, timeout: float | None = None, *, tx: Transaction | None = None) -> Message:
+    def receive(self, timeout: Seconds | None = None, *, tx: Transaction | None = None) -> Message:
         """Takes the first message; waits up to `timeout` seconds for one, for ever with None.
 
         Raises `IoTimeout` when none came. When it returns, the message is gone from the queue for
@@ -261,12 +267,12 @@ class Queue:
         return self._channel.run(self._open.receive(1, timeout, _handle(tx)))[0]
 
     def receive_many(
-        self, count: int, timeout: float | None = None, *, tx: Transaction | None = None
+        self, count: int, timeout: Seconds | None = None, *, tx: Transaction | None = None
     ) -> list[Message]:
         """Takes up to `count` messages; waits only for the first of them."""
         return self._channel.run(self._open.receive(count, timeout, _handle(tx)))
 
-    def peek(self, timeout: float | None = None) -> Message:
+    def peek(self, timeout: Seconds | None = None) -> Message:
         """Looks at the first message, waiting as `receive` does."""
         return self._channel.run(ops.peek(self._core, self._open.peeking, timeout))[0]
 
@@ -283,7 +289,7 @@ class Queue:
     def consume(
         self,
         *,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         batch: int = PAGE,
         prefetch: bool = False,
         at_once: bool = False,
@@ -385,7 +391,10 @@ class Queue:
 
 
 def _handle(transaction: Transaction | None) -> TransactionHandle | None:
-    return None if transaction is None else transaction.handle
+    try:
+        return None if transaction is None else transaction.handle
+    except AttributeError:
+        raise not_a_transaction(transaction) from None
 
 
 class Cursor:
@@ -402,19 +411,19 @@ class Cursor:
             self._handle = self._channel.run(ops.open_cursor(self._core, self._queue))
         return self._handle
 
-    def peek(self, timeout: float | None = 0) -> Message:
+    def peek(self, timeout: Seconds | None = 0) -> Message:
         """The message it stands on; at first, the first one."""
         operation = ops.peek(self._core, self._queue, timeout, cursor=self._opened())
         return self._channel.run(operation)[0]
 
-    def next(self, timeout: float | None = 0) -> Message:
+    def next(self, timeout: Seconds | None = 0) -> Message:
         """Steps on to the next message; `IoTimeout` at the end of the queue."""
         operation = ops.peek(
             self._core, self._queue, timeout, cursor=self._opened(), following=True
         )
         return self._channel.run(operation)[0]
 
-    def receive(self, timeout: float | None = 0, *, tx: Transaction | None = None) -> Message:
+    def receive(self, timeout: Seconds | None = 0, *, tx: Transaction | None = None) -> Message:
         """Takes the message it stands on."""
         operation = ops.receive(
             self._core, self._queue, 1, timeout, _handle(tx), cursor=self._opened()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from posthouse.client.bodies import decode_json, decode_text
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import INFINITE, ack_words, class_name
 from posthouse.wire.frames.frames import MARK_IN_DOUBT, Delivered
 from posthouse.wire.packet.bodies import body_bytes, body_of
@@ -39,6 +42,15 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<Message {self.lookup_id} of {self.queue}: {self.label!r}, {self.body_size} bytes>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same message of the same queue, however often it was read."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self.lookup_id == other.lookup_id and self.packet == other.packet
+
+    def __hash__(self) -> int:
+        return hash(self.lookup_id)
 
     def __getstate__(self) -> object:
         """For `pickle` and `copy`: a packet in the buffer of a large answer is taken out of it."""
@@ -215,6 +227,25 @@ class Message:
         return ack_words(self._parsed.summary.ack_flags)
 
     @property
+    def journal(self) -> list[str]:
+        """The copies that the sender asked for: `positive`, `negative`."""
+        flags = self._parsed.user_flags
+        asked = ("positive", flags.positive_journaling), ("negative", flags.negative_journaling)
+        return [word for word, is_asked in asked if is_asked]
+
+    @property
+    def connector_type(self) -> str:
+        """The GUID of the connector that the message is for or from; empty for none."""
+        guid = self._parsed.connector_type
+        return "" if guid == NULL_GUID else format_guid(guid)
+
+    @property
+    def trace(self) -> str:
+        """The report queue as a format name; empty where the message is not traced."""
+        packet = self._parsed
+        return f"PUBLIC={format_guid(packet.tracing_queue)}" if packet.base_flags.tracing else ""
+
+    @property
     def sender(self) -> str:
         """The sender's SID as the queue manager verified it; empty for none."""
         sender = self._delivered.sender
@@ -244,8 +275,13 @@ class Message:
         """How often it was moved."""
         return self._delivered.moves
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `to_json` has as plain values, for `json.dumps`; bytes are base64."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.to_json())
+        return plain
+
     def to_json(self) -> MessageJson:
-        """The message as the API and the command line show it."""
+        """Return the message as the API shows it, a struct that `msgspec.json.encode` writes."""
         from posthouse.engine.ledger.effects import Read
         from posthouse.protocols.handlers.message_json import message_json
 

@@ -18,8 +18,9 @@ from weakref import WeakKeyDictionary
 from posthouse.client.binary.sender import BinarySender, portions
 from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
+from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
-from posthouse.client.packets import Draft, PacketMaker, SendOptions, options
+from posthouse.client.packets import Draft, PacketMaker, options
 from posthouse.client.remote.consumer import WINDOW_MAX
 from posthouse.client.remote.login import (
     EPM_PORT,
@@ -38,7 +39,9 @@ from posthouse.client.remote.transaction_parts import (
     join_transaction,
     keep_transaction,
 )
+from posthouse.client.send_options import SendOptions, without_delivery
 from posthouse.client.transaction import Transaction
+from posthouse.model.durations import Seconds, finite_seconds
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
 from posthouse.model.guids import parse_guid
 from posthouse.model.names import (
@@ -75,8 +78,8 @@ def msmq(
     via: QueueManagerClient | None = None,
     peer: str | None = None,
     home: str | os.PathLike[str] | None = None,
-    timeout: float = TIMEOUT_S,
-    reconnect: float = RECONNECT_S,
+    timeout: Seconds = TIMEOUT_S,
+    reconnect: Seconds = RECONNECT_S,
 ) -> RemoteQueueManager:
     """The queue manager of another computer.
 
@@ -107,10 +110,13 @@ def msmq(
     elif via is not None:
         through = _Through(via, own=False)
     identify = identity_of_a_program if through is None else through.identity
-    reader = RemoteReader(place, login, timeout_s=timeout, reconnect_s=reconnect, identify=identify)
-    management = RemoteManagement(place, login, timeout_s=timeout)
+    timeout_s, reconnect_s = finite_seconds(timeout), finite_seconds(reconnect, "reconnect")
+    reader = RemoteReader(
+        place, login, timeout_s=timeout_s, reconnect_s=reconnect_s, identify=identify
+    )
+    management = RemoteManagement(place, login, timeout_s=timeout_s)
     reading = _Reading(reader, management, prefetch, peer or host)
-    return RemoteQueueManager(host, binary_port, through, timeout, reading)
+    return RemoteQueueManager(host, binary_port, through, timeout_s, reading)
 
 
 def login_of(
@@ -286,7 +292,7 @@ class RemoteQueue(ReadableQueue, ABC):
 
     def send(
         self,
-        body: Body,
+        body: Body | Message,
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
@@ -298,12 +304,14 @@ class RemoteQueue(ReadableQueue, ABC):
         is, half a second or so on Windows for a recoverable message that comes alone, up to ten for
         an express one.
         """
-        return self.send_many([Draft(body, **how)], tx=tx, transactional=transactional)[0]
+        own = transactional or how.get("delivery") == "transactional"
+        draft = Draft(body, **without_delivery(how))
+        return self.send_many([draft], tx=tx, transactional=own)[0]
 
     @abstractmethod
     def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
@@ -321,7 +329,7 @@ class _QueueThrough(RemoteQueue):
 
     def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
@@ -347,13 +355,13 @@ class _QueueStraight(RemoteQueue):
 
     def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         *,
         tx: Transaction | None = None,
         transactional: bool = False,
         **how: Unpack[SendOptions],
     ) -> MessageIds:
-        if tx is not None or transactional:
+        if tx is not None or transactional or how.get("delivery") == "transactional":
             raise TransactionUsage(
                 "a transactional message needs a queue manager that keeps its place in the "
                 "sequence until the other computer has it",

@@ -36,6 +36,7 @@ from posthouse.client.requests import (
     SendRequest,
     TransactionHandle,
 )
+from posthouse.model.durations import PLAIN_SECONDS, Seconds, seconds
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.guids import format_guid
@@ -134,7 +135,7 @@ def send(
 def send_many(
     core: SessionCore,
     handle: QueueHandle,
-    bodies: Iterable[Body | Draft],
+    bodies: Iterable[Body | Draft | Message],
     how: Options,
     transaction: TransactionHandle | None,
 ) -> Operation[MessageIds]:
@@ -145,7 +146,7 @@ def send_many(
 
 
 def send_as_transaction(
-    core: SessionCore, handle: QueueHandle, bodies: Iterable[Body | Draft], how: Options
+    core: SessionCore, handle: QueueHandle, bodies: Iterable[Body | Draft | Message], how: Options
 ) -> Operation[MessageIds]:
     """Messages that are a transaction of their own: in one request where one frame holds them."""
     maker = handle.maker or (yield from _maker(core, handle))
@@ -212,12 +213,13 @@ def receive(
     core: SessionCore,
     handle: QueueHandle,
     count: int,
-    timeout: float | None,
+    timeout: Seconds | None,
     transaction: TransactionHandle | None,
     cursor: CursorHandle | None = None,
 ) -> Operation[list[Message]]:
     """Messages that are the caller's: ended durably, or part of their transaction."""
-    deadline = None if timeout is None else core.clock() + timeout
+    wait_s: Any = timeout if timeout.__class__ in PLAIN_SECONDS else seconds(timeout)
+    deadline = None if wait_s is None else core.clock() + wait_s
     while True:
         left = None if deadline is None else max(0.0, deadline - core.clock())
         request = ReadRequest(
@@ -266,7 +268,7 @@ def _ended(
 def peek(
     core: SessionCore,
     handle: QueueHandle,
-    timeout: float | None,
+    timeout: Seconds | None,
     *,
     cursor: CursorHandle | None = None,
     following: bool = False,
@@ -275,7 +277,7 @@ def peek(
     """Messages that stay where they are; several only through a cursor."""
     flags = frames.READ_NEXT if following else 0
     request = ReadRequest(
-        frames.PEEK, handle, timeout, count, core.clock, flags=flags, cursor=cursor
+        frames.PEEK, handle, seconds(timeout), count, core.clock, flags=flags, cursor=cursor
     )
     core.submit(request)
     yield request

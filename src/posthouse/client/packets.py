@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from itertools import chain, islice, repeat
-from typing import Any, Final, NamedTuple, TypedDict, Unpack
+from math import ceil
+from typing import Any, Final, NamedTuple, Unpack
 
 from posthouse.client.bodies import Body, encode_body
+from posthouse.client.message import Message as Received
+from posthouse.client.send_options import (
+    SendOptions,
+    check_types,
+    forwarded_options,
+    named,
+    without_delivery,
+)
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import NULL_GUID, parse_guid
 from posthouse.model.message import (
@@ -15,11 +25,8 @@ from posthouse.model.message import (
     PRIORITY_DEFAULT,
     TIME_TO_REACH_QUEUE_MAX,
     DeliveryGuarantee,
-    EncryptionAlgorithm,
-    HashAlgorithm,
     Message,
     MessageId,
-    PrivacyLevel,
     TxSequenceId,
     ack_bits,
     validate,
@@ -31,7 +38,7 @@ from posthouse.model.trace_context import (
     is_tracestate,
     traceparent_of,
 )
-from posthouse.security.sids import ANONYMOUS
+from posthouse.security.asked_protection import ask_protection
 from posthouse.wire.frames.frames import LARGE
 from posthouse.wire.frames.send_frames import PacketRun, Packets
 from posthouse.wire.packet.template import Template
@@ -41,10 +48,13 @@ _AT_HAND: Final = frozenset((list, tuple, repeat))  # their bodies take no memor
 BATCH_BYTES: Final = 256 << 10  # of one SEND frame, about
 RUN_MIN: Final = 8  # fewer packets are written one by one: large ones are copied less so
 _OPENTELEMETRY: Final = "opentelemetry.trace"
+_KEYWORDS_OF_MESSAGES: Final = (
+    "a received message has options of its own in send_many: give others with Draft(message, ...)"
+)
 
 
 class Options(NamedTuple):
-    """How a message is to be sent: all but its body. Names as in the command line."""
+    """The options of a message in the form that packets are made of."""
 
     label: str = ""
     priority: int = PRIORITY_DEFAULT
@@ -57,8 +67,8 @@ class Options(NamedTuple):
     ack: tuple[str, ...] = ()
     response_queue: str = ""
     correlation: str | bytes = ""
-    time_to_reach_queue: int | None = None
-    time_to_be_received: int | None = None
+    time_to_reach_queue: int | timedelta | None = None
+    time_to_be_received: int | timedelta | None = None
     trace: str = ""
     connector_type: str = ""
     body_type: int | None = None
@@ -66,31 +76,6 @@ class Options(NamedTuple):
     encrypt: bool = False
     traceparent: str = ""
     tracestate: str = ""
-
-
-class SendOptions(TypedDict, total=False):
-    """The options of a message as keywords of `send`; `ack` is a list or text with commas."""
-
-    label: str
-    priority: int
-    recoverable: bool
-    app_specific: int
-    extension: bytes
-    journal: bool
-    dead_letter: bool
-    admin_queue: str
-    ack: str | Iterable[str]
-    response_queue: str
-    correlation: str | bytes
-    time_to_reach_queue: int | None
-    time_to_be_received: int | None
-    trace: str
-    connector_type: str
-    body_type: int | None
-    sign: bool
-    encrypt: bool
-    traceparent: str
-    tracestate: str
 
 
 DEFAULTS: Final = Options()
@@ -101,18 +86,17 @@ def options(values: SendOptions) -> Options:
     tracing = sys.modules.get(_OPENTELEMETRY)
     if not values and tracing is None:
         return DEFAULTS
-    known: dict[str, Any] = {**values}
-    ack = known.get("ack", ())
-    if not isinstance(ack, tuple):
-        known["ack"] = tuple(ack.split(",")) if isinstance(ack, str) else tuple(ack)
     try:
-        wanted = Options(**known)
-    except TypeError:
-        unknown = known.keys() - set(Options._fields)
+        wanted = Options(**named(values))
+    except TypeError as error:
+        unknown = values.keys() - SendOptions.__annotations__.keys()
+        if not unknown:
+            raise error from None
         raise TypeError(_no_such_option(min(unknown))) from None
     if wanted.traceparent or wanted.tracestate:
         from posthouse.formats.trace_headers import with_given_trace
 
+        check_types(wanted)
         given = TraceHeaders(wanted.traceparent, wanted.tracestate)
         return wanted._replace(extension=with_given_trace(wanted.extension, given))
     active = None if tracing is None else _active(tracing)
@@ -123,6 +107,7 @@ def _with_active(wanted: Options, active: TraceHeaders) -> Options:
     """An extension that has no place for a context stays as it is."""
     from posthouse.formats.trace_headers import with_trace
 
+    check_types(wanted)
     made = with_trace(wanted.extension, active)
     return wanted if made is None else wanted._replace(extension=made)
 
@@ -143,20 +128,31 @@ def _active(tracing: Any) -> TraceHeaders | None:
 def _no_such_option(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, Options._fields, 1)
+    near = get_close_matches(name, SendOptions.__annotations__, 1)
     if near:
         return f"a message has no option {name!r}; did you mean {near[0]}?"
-    return f"a message has no option {name!r}; there are {', '.join(Options._fields)}"
+    return f"a message has no option {name!r}; there are {', '.join(SendOptions.__annotations__)}"
 
 
 class Draft:
-    """A message to send that differs from its neighbours in more than its body."""
+    """A message to send that differs from its neighbours in more than its body.
+
+    `Draft(message)` is a received message to be sent again, `Draft(message, label="x")` the same
+    with another label; `forwarded_options` has what is carried over.
+    """
 
     __slots__ = ("body", "options")
 
-    def __init__(self, body: Body = b"", **values: Unpack[SendOptions]) -> None:
-        self.body = body
-        self.options = options(values)
+    def __init__(self, body: Body | Received = b"", **values: Unpack[SendOptions]) -> None:
+        if values.get("delivery") == "transactional":
+            raise TypeError(
+                "a Draft has no transaction of its own: pass tx= or transactional=True to send_many"
+            )
+        if isinstance(body, Received):
+            self.body: Body = body.body
+            self.options = options(forwarded_options(body, values))
+        else:
+            self.body, self.options = body, options(values)
 
 
 class PacketMaker:
@@ -172,14 +168,21 @@ class PacketMaker:
     def packet(self, body: Body, how: Options, transactional: bool) -> bytes:
         """One packet."""
         data, body_type = encode_body(body, how.body_type)
-        template = self._templates.get((how, body_type, transactional))
+        try:
+            template = self._templates.get((how, body_type, transactional))
+        except TypeError:
+            check_types(how)
+            raise
         if template is None:
             template = self._make(how, body_type, transactional)
         return template.packet(data)
 
-    def packet_of(self, body: Body, how: SendOptions, transactional: bool) -> bytes:
+    def packet_of(self, body: Body | Received, how: SendOptions, transactional: bool) -> bytes:
         """One packet, with options as keywords; those that come again are not looked at again."""
         if type(body) is not bytes or _OPENTELEMETRY in sys.modules:
+            if isinstance(body, Received):
+                draft = Draft(body, **without_delivery(how))
+                return self.packet(draft.body, draft.options, transactional)
             return self.packet(body, options(how), transactional)
         try:
             known = transactional, *how.items()
@@ -202,7 +205,7 @@ class PacketMaker:
         return PacketRun(front, [body], back)
 
     def packets(
-        self, bodies: Iterable[Body | Draft], how: Options, transactional: bool
+        self, bodies: Iterable[Body | Draft | Received], how: Options, transactional: bool
     ) -> Iterable[bytes]:
         """One packet for each; plain bytes take the shortest way."""
         plain: Template | None = None
@@ -213,11 +216,20 @@ class PacketMaker:
                 yield plain.packet(body)
             elif isinstance(body, Draft):
                 yield self.packet(body.body, body.options, transactional)
+            elif isinstance(body, Received):
+                if how is not DEFAULTS and _OPENTELEMETRY not in sys.modules:
+                    raise TypeError(_KEYWORDS_OF_MESSAGES)
+                draft = Draft(body)
+                yield self.packet(draft.body, draft.options, transactional)
             else:
                 yield self.packet(body, how, transactional)
 
     def batches(
-        self, bodies: Iterable[Body | Draft], how: Options, transactional: bool, count_max: int
+        self,
+        bodies: Iterable[Body | Draft | Received],
+        how: Options,
+        transactional: bool,
+        count_max: int,
     ) -> Iterator[Packets]:
         """The packets for frames: runs as long as all bodies are bytes of one size.
 
@@ -243,7 +255,11 @@ class PacketMaker:
             yield from _batches(packets, count_max)
 
     def _template(self, how: Options, body_type: int, transactional: bool) -> Template:
-        found = self._templates.get((how, body_type, transactional))
+        try:
+            found = self._templates.get((how, body_type, transactional))
+        except TypeError:
+            check_types(how)
+            raise
         return found or self._make(how, body_type, transactional)
 
     def _make(self, how: Options, body_type: int, transactional: bool) -> Template:
@@ -251,6 +267,7 @@ class PacketMaker:
             raise IllegalPropertyValue(
                 "only a queue manager signs and encrypts", "Send through one, by connect()."
             )
+        check_types(how)
         message = _message(how, body_type, self._computer)
         validate(message)
         message.destination_queue_format_name = self._destination
@@ -264,13 +281,13 @@ class PacketMaker:
         return template
 
 
-def _take_at_hand(taken: list[Any], rest: Iterable[Body | Draft]) -> bool:
+def _take_at_hand(taken: list[Any], rest: Iterable[Body | Draft | Received]) -> bool:
     """Takes all of the rest. Whether all are bytes of one size."""
     taken += rest
     return {*map(type, taken)} == {bytes} and len({*map(len, taken)}) == 1
 
 
-def _take_alike(taken: list[Any], rest: Iterable[Body | Draft], size: int) -> bool:
+def _take_alike(taken: list[Any], rest: Iterable[Body | Draft | Received], size: int) -> bool:
     """Takes the rest, up to the first that is not bytes of this size. Whether there is none."""
     for body in rest:
         taken.append(body)
@@ -308,12 +325,7 @@ def _message(how: Options, body_type: int, computer: str) -> Message:
         time_to_reach_queue=_seconds(how.time_to_reach_queue, TIME_TO_REACH_QUEUE_MAX),
         time_to_be_received=_seconds(how.time_to_be_received, INFINITE),
     )
-    if how.encrypt:
-        message.privacy_level = PrivacyLevel.ADVANCED
-        message.encryption_algorithm = EncryptionAlgorithm.AES256
-    if how.sign:
-        message.sender_identifier = ANONYMOUS  # the queue manager puts the sender there
-        message.hash_algorithm = HashAlgorithm.SHA_512
+    ask_protection(message, sign=how.sign, encrypt=how.encrypt)
     if how.recoverable:
         message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
     if how.connector_type:
@@ -323,7 +335,9 @@ def _message(how: Options, body_type: int, computer: str) -> Message:
     return message
 
 
-def _seconds(value: int | None, default: int) -> int:
+def _seconds(value: int | timedelta | None, default: int) -> int:
+    if isinstance(value, timedelta):
+        return ceil(value.total_seconds())
     return default if value is None else value
 
 

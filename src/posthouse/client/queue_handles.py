@@ -10,8 +10,10 @@ from posthouse.client.bodies import Body
 from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds, Operation
-from posthouse.client.packets import Draft, Options, SendOptions, options
+from posthouse.client.packets import Draft, Options, options
 from posthouse.client.requests import QueueHandle, SendRequest, TransactionHandle
+from posthouse.client.send_options import SendOptions, without_delivery
+from posthouse.model.durations import Seconds
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter
 
@@ -52,34 +54,49 @@ class OpenQueue:
         return self.receiving if self.exclusive else self.handle(QueueAccessType.PEEK)
 
     def send(
-        self, body: Body, tx: TransactionHandle | None, transactional: bool, how: SendOptions
+        self,
+        body: Body | Message,
+        tx: TransactionHandle | None,
+        transactional: bool,
+        how: SendOptions,
     ) -> Operation[str]:
         """One message."""
-        handle, wanted = self.sending, options(how)
-        if tx is None and transactional:
-            return self._send_alone(body, wanted)
-        return ops.send(self.core, handle, body, wanted, tx)
+        alone = tx is None and (transactional or _is_own_transaction(how))
+        if isinstance(body, Message):
+            draft = Draft(body, **without_delivery(how))
+            content, wanted = draft.body, draft.options
+        else:
+            content, wanted = body, options(how)
+        if alone:
+            return self._send_alone(content, wanted)
+        return ops.send(self.core, self.sending, content, wanted, tx)
 
     def single(
-        self, body: Body, tx: TransactionHandle | None, transactional: bool, how: SendOptions
+        self,
+        body: Body | Message,
+        tx: TransactionHandle | None,
+        transactional: bool,
+        how: SendOptions,
     ) -> SendRequest | None:
         """The request for one message; None: `send` sees to what it needs besides."""
         handle = self._handles.get(QueueAccessType.SEND)
-        if handle is None or handle.maker is None or (transactional and tx is None):
+        if handle is None or handle.maker is None:
+            return None
+        if tx is None and (transactional or ("delivery" in how and _is_own_transaction(how))):
             return None
         packet = handle.maker.packet_of(body, how, tx is not None)
         return SendRequest(handle, [packet], len(packet), tx)
 
     def send_many(
         self,
-        bodies: Iterable[Body | Draft],
+        bodies: Iterable[Body | Draft | Message],
         tx: TransactionHandle | None,
         transactional: bool,
         how: SendOptions,
     ) -> Operation[MessageIds]:
         """Many messages."""
         handle, wanted = self.sending, options(how)
-        if tx is None and transactional:
+        if tx is None and (transactional or _is_own_transaction(how)):
             return ops.send_as_transaction(self.core, handle, bodies, wanted)
         return ops.send_many(self.core, handle, bodies, wanted, tx)
 
@@ -88,7 +105,7 @@ class OpenQueue:
         return ids[0]
 
     def receive(
-        self, count: int, timeout: float | None, tx: TransactionHandle | None
+        self, count: int, timeout: Seconds | None, tx: TransactionHandle | None
     ) -> Operation[list[Message]]:
         """Messages to keep."""
         if count < 1:
@@ -118,8 +135,17 @@ class OpenQueue:
         return ops.close_handles(self.core, handles.values())
 
 
+def _is_own_transaction(how: SendOptions) -> bool:
+    return how.get("delivery") == "transactional"
+
+
 def extended(name: str, suffix: str) -> str:
     """The name of a subqueue or journal."""
     if ";" in name or not suffix or ";" in suffix:
         raise InvalidParameter(f"{name} has no part {suffix!r}")
     return f"{name};{suffix}"
+
+
+def not_a_transaction(value: object) -> TypeError:
+    """Return the error of a `tx` that has no handle."""
+    return TypeError(f"tx takes a transaction, as qm.transaction() gives it, not {value!r}")

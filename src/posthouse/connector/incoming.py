@@ -11,7 +11,8 @@ from typing import Final, Unpack
 
 from posthouse.client.bodies import Body
 from posthouse.client.manager import QueueManagerClient, Transaction
-from posthouse.client.packets import SendOptions, options
+from posthouse.client.packets import options
+from posthouse.client.send_options import SendOptions
 from posthouse.model.errors import IoTimeout, MissingConnectorType, SharingViolation
 from posthouse.model.guids import NULL_GUID, parse_guid
 

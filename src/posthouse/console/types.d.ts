@@ -1642,6 +1642,8 @@ export interface SendBody {
   time_to_reach_queue?: number | null;
   time_to_be_received?: number | null;
   extension?: string;
+  sign?: boolean;
+  encrypt?: boolean;
   traceparent?: string;
   tracestate?: string;
   once?: SendOnce | null;

@@ -150,10 +150,14 @@ class BufferOverflow(QueueError):
     code = 0xC00E001A
 
 
-class IoTimeout(QueueError):
+class IoTimeout(QueueError, TimeoutError):
     """No message came within the waiting time."""
 
     code = 0xC00E001B
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        super().__init__(cause, remedy)
+        self.errno = self.strerror = None  # a TimeoutError takes two arguments for these
 
 
 class IllegalCursorAction(QueueError):

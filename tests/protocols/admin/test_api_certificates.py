@@ -21,7 +21,7 @@ from posthouse.security.keys import (
     unpack_public_key,
 )
 from posthouse.security.settings import MessageSecuritySettings
-from tests.protocols.admin.api_rig import ApiRig, with_api
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 from tests.security.key_ring import certificate, provider_key
 
 PATH = "/api/v1/certificates"
@@ -40,6 +40,41 @@ def unlock(rig: ApiRig) -> None:
 
 KEYS = text(pack_provider_keys([provider_key(AES_PROVIDER, "beta")]))
 MACHINE = {"guid": GUID, "name": "BETA", "public_keys": KEYS}
+
+
+def test_a_message_over_the_api_is_signed_and_encrypted(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        unlock(rig)
+        await rig.create(authentication=True)
+        token = await rig.user("bob", administrator=True)
+        assert (await rig.post(PATH, {"user": "bob", "bits": 1024})).status == 201
+        once = {"series": "0123456789abcdef" * 2, "number": 1}
+        asked = {"body_text": "<order/>", "label": "signed", "sign": True}
+        refused = await rig.post(f"{at()}/messages", {"label": "unsigned"}, token=token)
+        assert (refused.status, "NOT_AUTHENTICATED" in refused.text) == (422, True), refused
+        for _ in range(2):
+            sent = await rig.post(f"{at()}/messages", {**asked, "once": once}, token=token)
+            assert sent.status in (200, 201), sent
+        (message,) = (await rig.get(f"{at()}/messages")).json["messages"]
+        assert (message["authenticated"], message["label"]) == (True, "signed")
+        assert (message["id"], message["body_text"]) == (sent.json["id"], "<order/>")
+        away, encrypted = rf"PRIVATE={GUID}\00000003", {"body_text": "x", "encrypt": True}
+        direct = at(r"DIRECT=OS:BETA\private$\orders")
+        refused = await rig.post(f"{direct}/messages", encrypted)
+        assert "DOES_NOT_SUPPORT_ENCRYPTION" in refused.text
+        assert (await rig.post(TRUST, MACHINE)).status in (200, 201)
+        sent = await rig.post(f"{at(away)}/messages", encrypted)
+        assert sent.status in (200, 201), sent
+        (message,) = (await rig.get(f"{at(away)}/messages")).json["messages"]
+        assert message["encrypted"]
+        both = {"sign": True, "dead_letter_queue": ORDERS}
+        refused = await rig.post(f"{at()}/messages", both, token=token)
+        assert (refused.status, "neither signed" in refused.text) == (422, True)
+        several = rf"{away},DIRECT=OS:GAMMA\private$\orders"
+        refused = await rig.post(f"{at(several)}/messages", {"encrypt": True})
+        assert (refused.status, "one queue" in refused.text) == (422, True)
+
+    with_api(tmp_path, work)
 
 
 def test_a_user_gets_a_certificate_that_signs_for_him(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from posthouse.client.remote.state import (
 )
 from posthouse.client.remote.transaction_parts import wait_in_slices
 from posthouse.client.transaction import Transaction
+from posthouse.model.durations import Seconds, seconds
 from posthouse.model.errors import InvalidParameter, UnsupportedOperation
 from posthouse.model.names import DirectName, FormatName, parse_format_name
 
@@ -83,7 +84,7 @@ class ReadableQueue:
 
     def receive(
         self,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         *,
         tx: Transaction | None = None,
         body_max: int | None = None,
@@ -95,17 +96,19 @@ class ReadableQueue:
         answer that it is gone did not come. A body above `body_max` stays: `BufferOverflow`.
         """
         if self._reading.prefetch and tx is None and body_max is None:
-            return self._receive_ahead(timeout)
+            return self._receive_ahead(seconds(timeout))
         queue = self._receiving
         want = Want(RECEIVE, 0, 0, _limit(body_max), self._uow(tx, queue))
         if tx is None:
-            return queue.read(want, timeout)
+            return queue.read(want, seconds(timeout))
         return wait_in_slices(
-            lambda slice_s: queue.read(want, slice_s), timeout, lambda: self._reading.keep(tx)
+            lambda slice_s: queue.read(want, slice_s),
+            seconds(timeout),
+            lambda: self._reading.keep(tx),
         )
 
     def receive_many(
-        self, count: int, timeout: float | None = None, *, tx: Transaction | None = None
+        self, count: int, timeout: Seconds | None = None, *, tx: Transaction | None = None
     ) -> list[Message]:
         """Takes up to `count` messages; waits only for the first of them.
 
@@ -119,14 +122,14 @@ class ReadableQueue:
                 "Call receive(tx=) for each.",
             )
         self._stop_reading_ahead()
-        return receive_many(self._receiving, count, timeout)
+        return receive_many(self._receiving, count, seconds(timeout))
 
-    def peek(self, timeout: float | None = None, *, body_max: int | None = None) -> Message:
+    def peek(self, timeout: Seconds | None = None, *, body_max: int | None = None) -> Message:
         """Looks at the first message, waiting as `receive` does.
 
         With `body_max` not more than so much of its body is transferred.
         """
-        return self._peeking.read(Want(PEEK_CURRENT, body_max=_limit(body_max)), timeout)
+        return self._peeking.read(Want(PEEK_CURRENT, body_max=_limit(body_max)), seconds(timeout))
 
     def browse(self, *, body_max: int | None = None) -> Iterator[Message]:
         """Looks at all messages in queue order; takes none."""
@@ -136,7 +139,7 @@ class ReadableQueue:
     def consume(
         self,
         *,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         prefetch: int | None = None,
         lookup_id: int | None = None,
     ) -> RemoteConsumer:
@@ -146,7 +149,7 @@ class ReadableQueue:
         """
         self._stop_reading_ahead()
         ahead = self._reading.prefetch if prefetch is None else prefetch
-        return RemoteConsumer(self._receiving, timeout, ahead, lookup_id)
+        return RemoteConsumer(self._receiving, seconds(timeout), ahead, lookup_id)
 
     def lookup(
         self,
@@ -281,24 +284,24 @@ class RemoteCursor:
         self._uow = uow
         self._place: tuple[RemoteOpenQueue, int] | None = None
 
-    def peek(self, timeout: float | None = 0) -> Message:
+    def peek(self, timeout: Seconds | None = 0) -> Message:
         """The message it stands on; at first, the first one."""
         return self._read(PEEK_CURRENT, timeout, None)
 
-    def next(self, timeout: float | None = 0) -> Message:
+    def next(self, timeout: Seconds | None = 0) -> Message:
         """Steps on to the next message; `IoTimeout` at the end of the queue."""
         return self._read(PEEK_NEXT, timeout, None)
 
-    def receive(self, timeout: float | None = 0, *, tx: Transaction | None = None) -> Message:
+    def receive(self, timeout: Seconds | None = 0, *, tx: Transaction | None = None) -> Message:
         """Takes the message it stands on."""
         return self._read(RECEIVE, timeout, tx)
 
-    def _read(self, action: int, timeout: float | None, tx: Transaction | None) -> Message:
+    def _read(self, action: int, timeout: Seconds | None, tx: Transaction | None) -> Message:
         uow = self._uow(tx, self._queue)
         if self._place is None:
             self._place = self._queue.create_cursor()
         opened, number = self._place
-        return self._queue.read(Want(action, 0, number, INFINITE, uow, opened), timeout)
+        return self._queue.read(Want(action, 0, number, INFINITE, uow, opened), seconds(timeout))
 
     def cancel(self) -> int:
         """Ends what another thread waits for with it, with `OperationCancelled`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import NamedTuple
@@ -27,11 +27,23 @@ from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
-from posthouse.engine.sessions.calls import SeriesNumber, send_numbered
+from posthouse.engine.sessions.calls import SeriesNumber, about, send_numbered
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.formats.search import content_of
-from posthouse.model.errors import InsufficientResources, IoTimeout, MessageNotFound, QueueError
-from posthouse.model.message import Message, MessageId
+from posthouse.model.errors import (
+    IllegalPropertyValue,
+    InsufficientResources,
+    IoTimeout,
+    MessageNotFound,
+    QueueError,
+)
+from posthouse.model.message import (
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+    TxSequenceId,
+    validate,
+)
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from posthouse.protocols.engine_calls import Answer, Release
@@ -53,6 +65,8 @@ from posthouse.protocols.handlers.scanning import (
     seen_by_role,
     skipping,
 )
+from posthouse.security.asked_protection import ask_protection
+from posthouse.wire.packet.template import Template
 
 # -- looking
 
@@ -212,19 +226,19 @@ def send_message(context: Context, params: QueueParams, body: SendBody) -> Steps
     context.trace.put_into(message, body.traceparent, body.tracestate)
     transactional = body.delivery == "transactional"
     once = _series_number(body, context.caller.sid, params.queue)
+    put = _put if body.sign is not True and body.encrypt is not True else _protected(body)
 
     def send(manager: QueueManager) -> MessageId:
         with opened(manager, params.queue, QueueAccessType.SEND, context) as descriptor:
+
+            def enqueue(within: Transaction | None) -> MessageId:
+                return put(manager, descriptor, message, within)
+
             if once is None:
-                return send_one(manager, descriptor, message, transactional)
-
-            def enqueue(within: Transaction | None) -> int:
-                messages = manager.messages
-                return messages.enqueue_message_to_an_open_queue(
-                    descriptor, message, within
-                ).ordinal
-
-            ordinal = send_numbered(manager, once, enqueue, transactional=transactional)
+                return _alone(manager, enqueue, transactional)
+            ordinal = send_numbered(
+                manager, once, lambda within: enqueue(within).ordinal, transactional=transactional
+            )
             return MessageId(manager.machine.identifier, ordinal)
 
     return SentJson(id=str((yield from at_once(send))))
@@ -237,17 +251,61 @@ def _series_number(body: SendBody, account: bytes, queue: str) -> SeriesNumber |
     return SeriesNumber(bytes.fromhex(once.series), once.number, account, asked)
 
 
+Put = Callable[[QueueManager, OpenQueueDescriptor, Message, Transaction | None], MessageId]
+
+
+def _put(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    message: Message,
+    within: Transaction | None,
+) -> MessageId:
+    return manager.messages.enqueue_message_to_an_open_queue(descriptor, message, within)
+
+
+def _protected(body: SendBody) -> Put:
+    """Return how a message is sent that is to be signed or encrypted: as a packet of a client."""
+    sign, encrypt = body.sign is True, body.encrypt is True
+    if body.dead_letter_queue:
+        raise IllegalPropertyValue(
+            "a message with a dead_letter_queue is neither signed nor encrypted",
+            "Leave out dead_letter_queue, or sign and encrypt.",
+        )
+
+    def put(
+        manager: QueueManager,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        within: Transaction | None,
+    ) -> MessageId:
+        ask_protection(message, sign=sign, encrypt=encrypt)
+        validate(message)
+        message.destination_queue_format_name = about(manager, descriptor).destination
+        if within is not None:
+            message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+            message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+        packet = Template(message, sign).packet(message.body)
+        (ordinal,) = manager.messages.send_packets(descriptor, [packet], within)
+        return MessageId(manager.machine.identifier, ordinal)
+
+    return put
+
+
 def send_one(
     manager: QueueManager, descriptor: OpenQueueDescriptor, message: Message, transactional: bool
 ) -> MessageId:
     """One message, where need be in a transaction that begins and ends here."""
+    return _alone(manager, lambda within: _put(manager, descriptor, message, within), transactional)
+
+
+def _alone(
+    manager: QueueManager, put: Callable[[Transaction | None], MessageId], transactional: bool
+) -> MessageId:
     if not transactional:
-        return manager.messages.enqueue_message_to_an_open_queue(descriptor, message)
+        return put(None)
     transaction = begin(manager)
     try:
-        identifier = manager.messages.enqueue_message_to_an_open_queue(
-            descriptor, message, transaction
-        )
+        identifier = put(transaction)
     except QueueError:
         manager.transactions.transaction_abort(transaction.identifier)
         raise

@@ -22,7 +22,8 @@ from pyspark.sql.datasource import (
 
 import posthouse
 from posthouse.client.bodies import Body
-from posthouse.client.packets import Draft, SendOptions
+from posthouse.client.packets import Draft
+from posthouse.client.send_options import SendOptions
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.msmq.options import MsmqSink
 from posthouse.spark.rows.bad_rows import RowPosition, dead_letters, good_rows, refuse
