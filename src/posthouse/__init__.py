@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from posthouse.client.manager import Consumer as Consumer
     from posthouse.client.manager import Cursor as Cursor
     from posthouse.client.manager import Queue as Queue
+    from posthouse.client.manager import QueueManagerClient as QueueManager
     from posthouse.client.manager import QueueManagerClient as QueueManagerClient
     from posthouse.client.manager import Transaction as Transaction
     from posthouse.client.message import Message as Message
     from posthouse.client.msmq import RemoteQueue as RemoteQueue
     from posthouse.client.msmq import RemoteQueueManager as RemoteQueueManager
     from posthouse.client.msmq import msmq as msmq
+    from posthouse.client.operations import MessageIds as MessageIds
     from posthouse.client.packets import Draft as Draft
     from posthouse.client.remote.consumer import RemoteConsumer as RemoteConsumer
     from posthouse.client.remote.queue import RemoteCursor as RemoteCursor
+    from posthouse.client.send_options import SendOptions as SendOptions
     from posthouse.model import errors as errors
     from posthouse.model.errors import IoTimeout as IoTimeout
     from posthouse.model.errors import QueueError as QueueError
@@ -47,16 +50,19 @@ _PLACES = {
     "Draft": "posthouse.client.packets",
     "IoTimeout": "posthouse.model.errors",
     "Message": "posthouse.client.message",
+    "MessageIds": "posthouse.client.operations",
     "MessageReturned": "posthouse.client.errors",
     "Queue": "posthouse.client.manager",
     "QueueError": "posthouse.model.errors",
     "QueueExists": "posthouse.model.errors",
+    "QueueManager": "posthouse.client.manager",
     "QueueManagerClient": "posthouse.client.manager",
     "QueueNotFound": "posthouse.model.errors",
     "RemoteConsumer": "posthouse.client.remote.consumer",
     "RemoteCursor": "posthouse.client.remote.queue",
     "RemoteQueue": "posthouse.client.msmq",
     "RemoteQueueManager": "posthouse.client.msmq",
+    "SendOptions": "posthouse.client.send_options",
     "ServerUnreachable": "posthouse.client.errors",
     "SessionEnded": "posthouse.client.errors",
     "SessionLost": "posthouse.client.errors",
@@ -68,7 +74,41 @@ _PLACES = {
     "msmq": "posthouse.client.msmq",
 }
 _MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}
-__all__ = ["__version__", "aio", "errors", "open", *_PLACES]
+_OTHER_NAMES = {"QueueManager": "QueueManagerClient"}
+__all__ = [
+    "ClientConnectionError",
+    "Consumer",
+    "Cursor",
+    "Draft",
+    "IoTimeout",
+    "Message",
+    "MessageIds",
+    "MessageReturned",
+    "Queue",
+    "QueueError",
+    "QueueExists",
+    "QueueManager",
+    "QueueManagerClient",
+    "QueueNotFound",
+    "RemoteConsumer",
+    "RemoteCursor",
+    "RemoteQueue",
+    "RemoteQueueManager",
+    "SendOptions",
+    "ServerUnreachable",
+    "SessionEnded",
+    "SessionLost",
+    "Transaction",
+    "TransactionAborted",
+    "TransactionInDoubt",
+    "TransactionUnconfirmed",
+    "__version__",
+    "aio",
+    "connect",
+    "errors",
+    "msmq",
+    "open",
+]
 
 
 def open(home: str | PathLike[str], *, name: str | None = None) -> QueueManagerClient:
@@ -81,15 +121,17 @@ def open(home: str | PathLike[str], *, name: str | None = None) -> QueueManagerC
     return open_home(home, name=name, version=__version__)
 
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        value: object = import_module(_MODULES[name])
-    elif name in _PLACES:
-        value = getattr(import_module(_PLACES[name]), name)
-    else:
-        raise AttributeError(f"module 'posthouse' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers and editors read the imports above
+
+    def __getattr__(name):
+        if name in _MODULES:
+            value = import_module(_MODULES[name])
+        elif name in _PLACES:
+            value = getattr(import_module(_PLACES[name]), _OTHER_NAMES.get(name, name))
+        else:
+            raise AttributeError(f"module 'posthouse' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

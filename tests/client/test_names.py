@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -47,6 +49,36 @@ def test_every_public_name_is_there_and_explained() -> None:
 def test_there_are_no_other_names() -> None:
     with pytest.raises(AttributeError, match="nothing_of_that_name"):
         _ = posthouse.nothing_of_that_name
+
+
+def test_type_checkers_see_the_names_that_a_program_sees_and_no_others() -> None:
+    """They read imports and a literal `__all__`; a `__getattr__` would make every name good."""
+    tree = ast.parse(inspect.getsource(posthouse))
+    (types,) = (
+        one
+        for one in tree.body
+        if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"
+    )
+    seen = {
+        alias.asname: (statement.module, alias.name)
+        for statement in types.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert {*seen, "__version__", "open"} == set(posthouse.__all__)
+    for name, (module, original) in seen.items():
+        assert module is not None
+        assert getattr(import_module(module), original) is getattr(posthouse, str(name))
+    top = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    assert "__getattr__" not in top, "type checkers would see it"
+    (names,) = (
+        one.value
+        for one in tree.body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "__all__"
+    )
+    assert ast.literal_eval(names) == posthouse.__all__
+    assert posthouse.QueueManager is posthouse.QueueManagerClient
+    assert posthouse.aio.QueueManager is posthouse.aio.QueueManagerClient
 
 
 def loaded(statement: str) -> set[str]:

@@ -39,3 +39,9 @@ def test_every_public_name_is_on_the_page() -> None:
     methods = {name for kind in classes for name in vars(kind) if not name.startswith("_")}
     missing = {name for name in methods if not re.search(rf"\b{name}\b", text)}
     assert missing <= {"body_size", "guid", "delete_queue"}
+
+
+def test_every_type_is_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    types = {name for name in posthouse.__all__ if isinstance(getattr(posthouse, name), type)}
+    assert {name for name in types if not re.search(rf"`(posthouse\.)?{name}`", text)} == set()
