@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
+from posthouse.client.connection_log import log_attempt, log_given_up, log_lost, log_restored
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionEnded
 from posthouse.client.operations import Operation, ask
@@ -309,6 +310,7 @@ class AioChannel:
         """Tries until the time for it is over; then everything that waits ends."""
         try:
             if not await self._tried_again():
+                log_given_up(self.core.computer, self._reason)
                 self._fruitless = 0
                 self.core.fail(self._reason)
         finally:
@@ -317,16 +319,20 @@ class AioChannel:
             self._connect_soon()
 
     async def _tried_again(self) -> bool:
-        deadline, pause = self._loop.time() + self._reconnect, RETRY_FIRST_S
+        begun, manager = self._loop.time(), self.core.computer
+        deadline, pause = begun + self._reconnect, RETRY_FIRST_S
+        log_lost(manager, self._reason, self._reconnect)
         while self._fruitless < FRUITLESS_MAX and self.core.busy:
             left = deadline - self._loop.time()
             if left <= 0:
                 return False
             try:
                 await self._connect(max(RETRY_MAX_S, min(self._timeout, left)))
+                log_restored(manager, self._loop.time() - begun)
                 return True
             except (OSError, QueueError) as error:
                 self._reason, self._failed = error, True
+                log_attempt(manager, error)
                 if not worth_retrying(error):
                     return False
             await asyncio.sleep(min(spread(pause), max(0.0, deadline - self._loop.time())))

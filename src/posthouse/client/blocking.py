@@ -17,6 +17,7 @@ from threading import get_ident
 from typing import Any, Final, TypeVar
 
 from posthouse.client.abandoned import close_abandoned
+from posthouse.client.connection_log import log_attempt, log_given_up, log_lost, log_restored
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
 from posthouse.client.operations import Operation
@@ -317,20 +318,24 @@ class Channel:
 
     def _connect_again(self, request: Request) -> None:
         """Tries until the time for it is over; then everything that waits ends."""
-        pause = RETRY_FIRST_S
+        pause, manager = RETRY_FIRST_S, self.core.computer
         if self._outage_ends is None:
             self._outage_ends = time.monotonic() + self._reconnect
             self._failed = False
+            if not self._closed:
+                log_lost(manager, self._reason, self._reconnect)
         while not self._closed and self._fruitless < FRUITLESS_MAX:
             if (left := self._outage_left()) <= 0:
                 break
             try:
                 soonest = self._give_up_overdue()
                 self._connect(max(RETRY_MAX_S, min(self._timeout, left, soonest)))
+                log_restored(manager, self._reconnect - self._outage_left())
                 self._outage_ends = None
                 return
             except (OSError, QueueError) as error:
                 self._reason, self._failed = error, True
+                log_attempt(manager, error)
                 if not worth_retrying(error):
                     break
             soonest = self._give_up_overdue()
@@ -338,6 +343,8 @@ class Channel:
                 return  # another waiting thread goes on
             time.sleep(min(spread(pause), soonest, self._outage_left()))
             pause = min(2 * pause, RETRY_MAX_S)
+        if not self._closed:
+            log_given_up(manager, self._reason)
         with self.core.lock:
             self._fruitless, self._outage_ends = 0, None
             self.core.fail(self._reason)

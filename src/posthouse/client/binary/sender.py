@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from posthouse.client.binary.session import SenderSession
+from posthouse.client.connection_log import log_lost
 from posthouse.client.errors import ServerUnreachable
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import RemoteProtocolError
@@ -114,6 +115,7 @@ class BinarySender:
             except (OSError, RemoteProtocolError) as error:
                 cause = str(error) or type(error).__name__
                 self._disconnect()
+                log_lost("{}:{}".format(*self._place), error, left_s)
                 time.sleep(min(PAUSE_S, max(deadline - time.monotonic(), 0)))
 
     def _step(self, left_s: float) -> bool:

@@ -9,6 +9,7 @@ import time
 import uuid
 from typing import Any, Final, NamedTuple
 
+from posthouse.client.connection_log import log_attempt, log_lost
 from posthouse.client.errors import ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.rpc_link import LinkLost, PendingCall, RpcLink
@@ -123,11 +124,13 @@ class Outage:
                 self._since, self._breaks, self._pause_s = now, 0, PAUSE_FIRST_S  # another one
             self._breaks += 1
             if self._breaks == 1:
+                log_lost("the other computer", error, self._limit_s)
                 return
         if self._since is None or self._breaks > FRUITLESS_MAX:
             raise error
         left_s = self._since + self._limit_s - now
         if left_s <= 0:
             raise error
+        log_attempt("the other computer", error)
         time.sleep(min(self._pause_s, left_s))
         self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
