@@ -15,6 +15,7 @@ from posthouse.client import operations as ops
 from posthouse.client.aio import AioChannel
 from posthouse.client.database_transactions import Joined, await_steps
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
+from posthouse.client.process_ownership import of_the_parent
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 
@@ -103,6 +104,8 @@ class Transaction:
         """The transaction in the session."""
         if self._handle is None:
             raise TransactionSequence("the transaction has not begun, or has ended")
+        if self._handle.made_in <= self._channel.core.inherited:
+            raise of_the_parent("transaction")
         return self._handle
 
     def _take(self) -> TransactionHandle:

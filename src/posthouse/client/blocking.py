@@ -8,6 +8,7 @@ at once is left to the reader.
 from __future__ import annotations
 
 import math
+import os
 import random
 import threading
 import time
@@ -52,6 +53,11 @@ class SharedCore(SessionCore):
         with self.lock:
             self.take_in(request)
 
+    def inherit(self, session: bytes) -> None:
+        """Begin again with a lock that no thread of the parent holds."""
+        self.lock = threading.RLock()
+        super().inherit(session)
+
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """End messages while no other thread uses the core."""
         with self.lock:
@@ -83,7 +89,9 @@ class Channel:
         self._idle: set[int] = set()  # threads that wait for the one that reads
         self._connected = False
         self._closed = False
-        self._forked = False  # this is a child of the process that opened it
+        self._forked = False  # this is a child of the process that opened it, and not connected
+        self._may_connect = True
+        self._child = threading.Lock()  # of the threads of a child: one of them connects
         self._fruitless = 0
         self._failed = False  # an attempt at another connection
         self._outage_ends: float | None = None  # until when attempts are made
@@ -100,7 +108,7 @@ class Channel:
     def run(self, operation: Operation[T]) -> T:
         """Drives an operation to its end. What it does by itself needs no lock of ours."""
         if self._forked:
-            raise of_the_parent()
+            self._begin_in_child()
         try:
             try:
                 while True:
@@ -119,7 +127,7 @@ class Channel:
     def ask(self, request: Request) -> Any:
         """One request and its answer, as an operation of one step: `operations.ask`."""
         if self._forked:
-            raise of_the_parent()
+            self._begin_in_child()
         try:
             self._exchange(request, new=True)
         except BaseException as error:
@@ -194,7 +202,7 @@ class Channel:
     def begin_transaction(self) -> TransactionHandle:
         """A new transaction: its beginning leaves with the first thing that is done in it."""
         if self._forked:
-            raise of_the_parent()
+            self._begin_in_child()
         with self.core.lock:
             return self.core.begin_transaction()
 
@@ -379,9 +387,24 @@ class Channel:
             self._link.close()
 
     def forked(self) -> None:
-        """A child has no session; locks may be held by threads that it does not have."""
+        """Begin again in a child; locks may be held by threads that it does not have."""
         self._forked = True
-        self._link.forked()
+        self._may_connect = self._link.forked()
+        self.core.inherit(os.urandom(16))
+        self._changed = threading.Condition(self.core.lock)
+        self._child = threading.Lock()
+        self._reader, self._idle = 0, set()
+        self._connected, self._fruitless, self._outage_ends = False, 0, None
+
+    def _begin_in_child(self) -> None:
+        """Connect for the first call of a child."""
+        with self._child:
+            if self._forked:
+                if not self._may_connect:
+                    raise of_the_parent()
+                if not self._closed:
+                    self._connect(self._timeout)
+                self._forked = False
 
 
 def wait_on(changed: threading.Condition, seconds: float | None) -> bool:

@@ -14,6 +14,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.errors import MessageReturned, ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
+from posthouse.client.process_ownership import of_the_parent
 from posthouse.client.requests import (
     CursorHandle,
     EndRequest,
@@ -49,6 +50,7 @@ class Consuming:
         if batch < 1:
             raise InvalidParameter("the number of messages must be at least 1")
         self._core = core
+        self._made_in = core.generation
         self._handle = handle
         self._batch = batch
         self._timeout = seconds(timeout)
@@ -98,6 +100,7 @@ class Consuming:
 
     def next(self) -> Operation[Message | None]:
         """The next message; None: there was none in time, or the consumer is closed."""
+        self._refuse_in_a_child()
         self._put_down()
         if self._have_gone_back:
             self._ready.clear()
@@ -125,6 +128,7 @@ class Consuming:
 
     def done(self) -> Operation[None]:
         """End everything handed out so far, durably; raise `MessageReturned` for what went back."""
+        self._refuse_in_a_child()
         self._put_down()
         self._end_finished()
         yield from self._settle(0)
@@ -138,7 +142,12 @@ class Consuming:
         """Ends what is done with; the message in hand and those not seen go back."""
         if not self.closed:
             self.closed = True
-            yield from self._let_go()
+            if self._made_in > self._core.inherited:
+                yield from self._let_go()
+
+    def _refuse_in_a_child(self) -> None:
+        if self._made_in <= self._core.inherited:
+            raise of_the_parent("consumer")
 
     def _let_go(self) -> Operation[None]:
         core, current, self._current = self._core, self._current, None

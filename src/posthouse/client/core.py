@@ -16,9 +16,12 @@ from posthouse.client.errors import (
     MessageReturned,
     SessionEnded,
     SessionLost,
-    TransactionAborted,
+    cursor_lost,
     rebuilt,
+    request_too_large,
+    transaction_lost,
 )
+from posthouse.client.process_ownership import of_the_parent
 from posthouse.client.requests import (
     Ask,
     BeginRequest,
@@ -30,7 +33,6 @@ from posthouse.client.requests import (
     TransactionHandle,
 )
 from posthouse.model.errors import (
-    InsufficientResources,
     MalformedPacket,
     OperationCancelled,
     QueueError,
@@ -64,6 +66,7 @@ class SessionCore:
     def __init__(self, session: bytes, client: str, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.generation = 0  # counts connections
+        self.inherited = -1  # generations up to this one are those of a parent process
         self.answers = 0  # of this connection, but for queues that each connection opens again
         self.welcome: Welcome | None = None  # of this connection
         self.revision = 0  # of the protocol, of the last connection
@@ -82,6 +85,21 @@ class SessionCore:
         self._last_number = _HELLO_NUMBER
         self._last_id = 0
         self._unanswered: dict[int, Request] = {}  # by request id, oldest first
+
+    def inherit(self, session: bytes) -> None:
+        """Begin another session in a forked child; what the parent asked for is the parent's."""
+        waiting = [*self._unsent, *self._without_id, *self.ends.values()]
+        for request in [*self._sent.values(), *waiting]:
+            if request.opening is not None:
+                request.opening.waiting = []
+            request.done, request.error = True, of_the_parent()  # no callbacks: nothing goes on
+        self.inherited = self.generation
+        self.generation += 1
+        self._hello = Hello(session=session, client=self._hello.client)
+        self.welcome, self.outgoing, self.begins = None, [], False
+        self._sent, self._at_hand, self.ends, self._unanswered = {}, [], {}, {}
+        self._unsent, self._without_id = deque(), deque()
+        self._last_id = 0
 
     # -- the connection
 
@@ -201,11 +219,11 @@ class SessionCore:
         elif (request.transaction is not None and not isinstance(request, CommitRequest)) or (
             isinstance(request, BeginRequest) and request.begins.used
         ):
-            error = _aborted()
+            error = transaction_lost()
         elif isinstance(request, BeginRequest):
             request.begins.number = 0
         elif request.cursor is not None:
-            error = _cursor_lost()
+            error = cursor_lost()
         elif not request.repeatable:
             error = SessionLost("the connection broke before the answer came")
         elif isinstance(request, EndRequest) and not request.positive:
@@ -233,6 +251,7 @@ class SessionCore:
     def begin_transaction(self) -> TransactionHandle:
         """Asks for a transaction; what is asked for in it leaves together with that, or waits."""
         handle = TransactionHandle()
+        handle.made_in = self.generation
         handle.beginning = request = BeginRequest(handle)
         request.on_done = (lambda: self._begun(handle, request),)
         self.submit(request)
@@ -325,6 +344,8 @@ class SessionCore:
                 return
         for handle in request.handles:
             if handle.generation != self.generation:
+                if handle.generation <= self.inherited:
+                    handle.waiting = []
                 handle.generation, handle.number, handle.opening = self.generation, 0, False
             if not handle.number and not _tells_itself(request):
                 self._open_first(handle, request)
@@ -356,7 +377,7 @@ class SessionCore:
         assert self.welcome is not None
         if size > self.welcome.frame_size_max:  # it would end the session, again and again
             request.number = 0
-            self._finish(request, None, _too_large(size, self.welcome.frame_size_max))
+            self._finish(request, None, request_too_large(size, self.welcome.frame_size_max))
             return
         request.generation = self.generation
         self._sent[number] = request
@@ -371,9 +392,11 @@ class SessionCore:
         if transaction is not None and transaction.failure is not None:
             return transaction.failure
         if transaction is not None and transaction.generation != self.generation:
-            return _aborted()
+            return transaction_lost()
+        if cursor is not None and cursor.generation <= self.inherited:
+            return of_the_parent("cursor")
         if cursor is not None and cursor.generation != self.generation:
-            return _cursor_lost()
+            return cursor_lost()
         if isinstance(request, EndRequest) and request.locked_in != self.generation:
             lost = MessageReturned("the connection broke while the message was read")
             return None if request.repeated else lost
@@ -554,21 +577,6 @@ def _tells_itself(request: Request) -> bool:
 def _outlives_stops(request: Request) -> bool:
     bound = request.abandoned or request.transaction or request.cursor
     return isinstance(request, ReadRequest) and not bound
-
-
-def _aborted() -> TransactionAborted:
-    return TransactionAborted("the connection broke, and the transaction was aborted with it")
-
-
-def _too_large(size: int, limit: int) -> InsufficientResources:
-    return InsufficientResources(
-        f"the request takes {size} bytes, the queue manager allows {limit}",
-        "Send less at a time, or raise `body_size_max` in its section [admin].",
-    )
-
-
-def _cursor_lost() -> SessionLost:
-    return SessionLost("the connection broke, and the cursor went with it", "Open a new cursor.")
 
 
 def _order(request: Request) -> tuple[int, int]:

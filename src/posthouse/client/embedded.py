@@ -243,6 +243,7 @@ class EmbeddedLink:
         self.disconnect()
         self._embedded.close()
 
-    def forked(self) -> None:
-        """The home stays the parent's."""
+    def forked(self) -> bool:
+        """Leave the home to the parent."""
         self._embedded.forked()
+        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.model.errors import QueueError, error_for
+from posthouse.model.errors import InsufficientResources, QueueError, error_for
 from posthouse.wire.frames.payloads import Refusal
 
 
@@ -85,3 +85,21 @@ def refused(code: int, cause: str, remedy: str) -> QueueError:
     if remedy:
         error.remedy = remedy
     return error
+
+
+def transaction_lost() -> TransactionAborted:
+    """Return the error of a transaction whose connection broke."""
+    return TransactionAborted("the connection broke, and the transaction was aborted with it")
+
+
+def cursor_lost() -> SessionLost:
+    """Return the error of a cursor whose connection broke."""
+    return SessionLost("the connection broke, and the cursor went with it", "Open a new cursor.")
+
+
+def request_too_large(size: int, limit: int) -> InsufficientResources:
+    """Return the error of a request that would end the session."""
+    return InsufficientResources(
+        f"the request takes {size} bytes, the queue manager allows {limit}",
+        "Send less at a time, or raise `body_size_max` in its section [admin].",
+    )

@@ -1,7 +1,9 @@
-"""Refuses to use a session in a forked process: sessions stay with their own process.
+"""Sessions in a forked process: what was opened before the fork stays with the parent.
 
 A child that was forked has copies of the parent's sockets and locks, whatever state they were in.
-It lets go of them, without a word to the other side, and every later request is refused.
+It lets go of them, without a word to the other side. A session of the blocking client then connects
+by itself when the child first uses it; its transactions, cursors and consumers are the parent's.
+What cannot connect anew, such as an embedded queue manager, refuses every later request.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from posthouse.client.errors import SessionEnded
 
 
 class Forkable(Protocol):
-    """Something that a child must not use."""
+    """Something that a child must not use as it is."""
 
     def forked(self) -> None:
-        """Called in the child, once."""
+        """Let go of what is the parent's; called in the child, once for each fork."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -33,12 +35,13 @@ def _tell() -> None:
         forkable.forked()
 
 
-def of_the_parent() -> SessionEnded:
-    """The refusal that a child gets."""
-    return SessionEnded(
-        "this session belongs to the process that this one was forked from",
-        "Connect in each process by itself, after the fork.",
-    )
+def of_the_parent(what: str = "session") -> SessionEnded:
+    """Return the refusal that a child gets."""
+    if what == "session":
+        remedy = "Connect in each process by itself, after the fork."
+    else:
+        remedy = f"Make a {what} in each process by itself, after the fork."
+    return SessionEnded(f"this {what} belongs to the process that this one was forked from", remedy)
 
 
 os.register_at_fork(after_in_child=_tell)

@@ -73,6 +73,7 @@ class TransactionHandle:
         "failure",
         "generation",
         "identifier",
+        "made_in",
         "number",
         "spoiled",
         "used",
@@ -83,6 +84,7 @@ class TransactionHandle:
         self.number = number
         self.identifier = identifier
         self.generation = generation
+        self.made_in = generation  # the connection that there was when it was made
         self.beginning: Request | None = None  # not answered yet
         self.waiting: list[Request] = []  # until it has a number
         self.used = False  # something was asked in it before it was known to have begun

@@ -54,8 +54,8 @@ class ClientLink(Protocol):
     def close(self) -> None:
         """For good."""
 
-    def forked(self) -> None:
-        """This is a child process: lets go of everything, which is the parent's."""
+    def forked(self) -> bool:
+        """Let go of everything, which is the parent's; whether a child can connect by itself."""
 
 
 class SocketLink:
@@ -64,6 +64,10 @@ class SocketLink:
     def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._tls = tls
+        self._plain = not address.tls
+        self._reset()
+
+    def _reset(self) -> None:
         self._socket: socket.socket | None = None
         self._left: deque[memoryview] = deque()  # to be written
         self._poll = select.poll()
@@ -73,7 +77,6 @@ class SocketLink:
         self._woken.setblocking(False)
         self._waker.setblocking(False)
         self._woken_file = self._woken.fileno()
-        self._plain = not address.tls
         self.idle = 0
         self._write_begun = self._rest_begun = False  # and not ended, if by Ctrl-C
         self._lock = threading.Lock()  # of what is written, and of all that TLS does
@@ -231,11 +234,13 @@ class SocketLink:
         self._woken.close()
         self._waker.close()
 
-    def forked(self) -> None:
-        """Closes copies only: the parent goes on, and its end is noticed when it comes."""
+    def forked(self) -> bool:
+        """Close copies only: the parent goes on, and its end is noticed when it comes."""
         for connection in (self._socket, self._woken, self._waker):
             if connection is not None:
                 connection.close()
+        self._reset()
+        return True
 
 
 def _tune(connection: socket.socket) -> None:

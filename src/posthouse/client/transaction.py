@@ -14,6 +14,7 @@ from posthouse.client import operations as ops
 from posthouse.client.blocking import Channel
 from posthouse.client.database_transactions import Joined, run_steps
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
+from posthouse.client.process_ownership import of_the_parent
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 
@@ -102,6 +103,8 @@ class Transaction:
         """The transaction in the session."""
         if self._handle is None:
             raise TransactionSequence("the transaction has not begun, or has ended")
+        if self._handle.made_in <= self._channel.core.inherited:
+            raise of_the_parent("transaction")
         return self._handle
 
     def _take(self) -> TransactionHandle:
