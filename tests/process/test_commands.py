@@ -267,6 +267,7 @@ def test_the_example_in_the_help_works(
     if name == "posthouse pipeline watch":
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     if name in ("posthouse pipeline replay", "posthouse pipeline erase"):
+        quietly("send", ORDERS, "--label", "customer 4711", "--body", "x")
         quietly("pipeline", "archive", ORDERS, "--lake", "./lake")
     for line in EXAMPLES[name].splitlines():
         if name == "posthouse receive":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -42,8 +44,38 @@ def test_erasing_changes_nothing_in_a_dry_run_and_is_proved_then(
     told = json.loads(capsys.readouterr().out)
     assert (told["messages"], told["left"], told["unknown"]) == (2, 0, [])
     assert ids_in(lake) == [1]
-    assert run(lake, *WHERE, "--yes") == main.DONE
-    assert "Erased 0 messages" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
+def test_a_condition_that_holds_for_nothing_fails(
+    lake: LakeFiles, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """With one backslash where SQL wants two, an engineer would take "0 left" for a proof."""
+    assert run(lake, "--where", "queue = 'ALPHA\\private$\\orders'", *more) == main.REFUSED
+    told = capsys.readouterr()
+    assert "matches queue = 'ALPHA\\private$\\orders'. In SQL a backslash" in told.err
+    assert (told.out, ids_in(lake)) == ("", [1, 2, 3])
+    assert run(lake, "--where", "queue = 'ALPHA\\\\private$\\\\orders'", *more) == main.DONE
+    assert ids_in(lake) == ([1, 2, 3] if more == ["--dry-run"] else [])
+
+
+def test_a_terminal_is_asked_with_the_count(
+    lake: LakeFiles, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert run(lake, *WHERE) == main.REFUSED
+    assert "Erase 2 messages from" in capsys.readouterr().err
+    assert ids_in(lake) == [1, 2, 3]
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert run(lake, *WHERE) == main.DONE
+    assert ids_in(lake) == [1]
+
+
+class Terminal(StringIO):
+    """What a person types."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_wrong_condition_and_a_folder_without_a_lake_are_refused_in_one_line(

@@ -64,7 +64,7 @@ class Selection(NamedTuple):
         ]
         found = read_files(spark, lake, files).where(self._condition(after, last))
         if self.where:
-            found = _filtered(found, self.where)
+            found = filtered(found, self.where)
         return found.select(*REPLAYED).withColumns(
             {"destination": _mapped(self.destinations), "delivery": _delivery()}
         )
@@ -99,7 +99,8 @@ def check_where(spark: SparkSession, where: str) -> None:
         )
 
 
-def _filtered(messages: DataFrame, where: str) -> DataFrame:
+def filtered(messages: DataFrame, where: str) -> DataFrame:
+    """Return the messages for which a condition holds that `check_where` has let pass."""
     try:
         return messages.where(F.expr(where))
     except PySparkException as error:

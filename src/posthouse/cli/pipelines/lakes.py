@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posthouse.cli.command import DryRun, Json, Yes, confirm
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain, print_json, say
-from posthouse.cli.pipelines.access import need_lake
+from posthouse.cli.pipelines.access import Master, need_lake, need_spark, running_spark
 from posthouse.model.text import counted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from posthouse.spark.lakes.erasure import Erased
 
 Lake = Annotated[
@@ -78,31 +82,60 @@ def erase(
     dry_run: DryRun = False,
     yes: Yes = False,
     json: Json = False,
+    master: Master = None,
 ) -> None:
     """Erase messages from a lake and from all its older versions, for good.
 
-    Files with such messages are rewritten without them, and files of older versions are deleted, so
-    that those versions can no longer be read. Then every remaining file is checked: the command
-    succeeds only if no message matches. Messages in queues, and copies of the lake elsewhere, are
-    not changed.
+    The condition has the SQL of `pipeline sql` and `pipeline replay --where`, so that a SELECT
+    shows first what will go; a backslash between quotes is written twice. DuckDB answers plain
+    conditions, and Spark all others. Files with such messages are rewritten without them, and files
+    of older versions are deleted, so that those versions can no longer be read. Then every
+    remaining file is checked: the command succeeds only if messages matched, and none is left.
+    Messages in queues, and copies of the lake elsewhere, are not changed.
 
     Example: posthouse pipeline erase --lake ./lake --where "label = 'customer 4711'" --dry-run
     """
     need_lake()
     from posthouse.spark import erase as run
 
-    options = storage_options(store)
-    found = run(lake, where, dry_run=True, storage_options=options)
-    if not dry_run:
-        confirm(lambda: f"Erase {counted(found.messages, 'message')} from {lake} for good?", yes)
-        found = run(lake, where, storage_options=options)
+    def approve(messages: int) -> None:
+        what = counted(messages, "message") if messages else "no message, but all older versions,"
+        confirm(lambda: f"Erase {what} from {lake} for good?", yes)
+
+    with ExitStack() as running:
+
+        def spark() -> SparkSession:
+            need_spark()
+            return running.enter_context(running_spark("erase", master, quiet=json))
+
+        options = storage_options(store)
+        done = run(
+            lake, where, dry_run=dry_run, storage_options=options, spark=spark, approve=approve
+        )
     if json:
-        print_json(found._asdict())
+        print_json(done._asdict())
     else:
-        _tell_erased(found)
+        _tell_erased(done)
+    if not done.messages:
+        raise _nothing(lake, where)
+
+
+def _nothing(lake: str, where: str) -> CommandFailed:
+    """The error of a condition that holds for no message: it is rarely what was meant."""
+    remedy = (
+        'Look at what there is: posthouse pipeline sql --lake DIR "SELECT * FROM lake.messages"'
+    )
+    if "\\" in where:
+        remedy = (
+            "In SQL a backslash between quotes is written twice, and a shell may take one of two "
+            f"away. {remedy}"
+        )
+    return CommandFailed(f"no message in {lake} matches {where}", remedy, name="NO_MATCH")
 
 
 def _tell_erased(done: Erased) -> None:
+    if not done.messages:
+        return
     if done.dry_run:
         say(
             f"Would erase {counted(done.messages, 'message')} in {counted(done.rewritten, 'file')}."

@@ -1,16 +1,17 @@
 """Erases messages from a lake, by age or by a condition, for good.
 
-An erasure writes the files that hold such messages again, without them, and deletes every file that
-the newest version does not name: of older versions nothing remains that could hold them. Then it
-looks whether that is so, and returns what it found as the proof.
+The condition chooses messages once, in the SQL of every other command; from there on an erasure
+goes by queue and lookup id. It writes the files that hold such messages again, without them, and
+deletes every file that the newest version does not name: of older versions nothing remains that
+could hold them. Then it looks for the identifiers and for the condition in every file that is left,
+and returns what it found as the proof.
 """
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -18,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from posthouse.model.errors import InvalidParameter, SharingViolation
-from posthouse.spark.lakes.compaction import rewritten
+from posthouse.spark.lakes.compaction import batches, rewritten
+from posthouse.spark.lakes.conditions import Ids, Sessions, matching
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.log import LOG, OURS
 from posthouse.spark.lakes.state import LakeFile, LakeState
 
 TRIES_MAX: Final = 10
-_KEY: Final = ("queue", "lookup_id")
-Ids = dict[str, list[int]]  # in order
+ID: Final = "lookup_id"
 
 
 class Erased(NamedTuple):
@@ -46,65 +47,62 @@ def erase(
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    spark: Sessions | None = None,
+    approve: Callable[[int], None] | None = None,
 ) -> Erased:
     """Removes the messages for which a condition holds from a lake and from all its older versions.
 
-    `where` is SQL over the columns of a message, such as `label = 'customer 4711'`. Older versions
-    cannot be read after that. With `dry_run` it counts, and changes nothing.
+    `where` is SQL over the columns of a message, such as `label = 'customer 4711'`, with the
+    meaning that it has in `sql` and `replay`. DuckDB answers it, or else the session that `spark`
+    starts. Older versions cannot be read after that. With `dry_run` it counts, and changes nothing;
+    `approve` gets the count before anything is changed, and raises to stop it.
     """
     lake = LakeFiles(path, storage_options=storage_options)
-    found = _matching(lake.state(), where)
-    messages = sum(map(len, found.values()))
-    if dry_run:
-        files = lake.state().files
-        held = sum(1 for file in files if _may_hold(file, found))
-        return Erased(messages, held, 0, len(files), messages, (), True)
-    changed = _rewrite(lake, where) if messages else 0
-    deleted = lake.sweep(keep_s=0)
     state = lake.state()
-    left = sum(map(len, _matching(state, where).values()))
-    erased = Erased(
-        messages, changed, deleted, len(state.files), left, _unknown(lake, state), False
-    )
-    _check_proof(lake, state, erased)
-    return erased
+    found = matching(lake, state, where, spark)
+    messages = _count(found)
+    if dry_run:
+        held = sum(1 for file in state.files if _may_hold(file, found))
+        return Erased(messages, held, 0, len(state.files), messages, (), True)
+    if approve is not None:
+        approve(messages)
+    changed = _rewrite(lake, found)
+    deleted = lake.sweep(keep_s=0)
+    after = lake.state()
+    left = matching(lake, after, where, spark)
+    _check_proof(lake, state, after, left)
+    return Erased(messages, changed, deleted, len(after.files), 0, _unknown(lake, after), False)
 
 
-def _matching(state: LakeState, where: str) -> Ids:
-    """The messages for which a condition holds, by queue and lookup id."""
-    found: Ids = defaultdict(list)
-    if not state.files:
-        return found
-    try:
-        for batch in state.table.scan(columns=list(_KEY), predicate=where):
-            rows = pa.record_batch(batch)
-            for queue, number in zip(
-                rows.column("queue").to_pylist(), rows.column("lookup_id").to_pylist(), strict=True
-            ):
-                found[queue].append(number)
-    except Exception as error:  # deltalake raises plain ones
-        raise InvalidParameter(
-            f"the condition does not fit: {' '.join(str(error).split())[:300]}",
-            "It is SQL over the columns of a message; texts stand between single quotes.",
-        ) from None
-    for ids in found.values():
-        ids.sort()
-    return found
+def _count(found: Ids) -> int:
+    return sum(map(len, found.values()))
 
 
-def _rewrite(lake: LakeFiles, where: str) -> int:
-    """Writes the files that hold such messages again; as often as other writers come between."""
+def _rewrite(lake: LakeFiles, found: Ids) -> int:
+    """Writes the files that hold such messages again, until none does; returns how many it wrote.
+
+    A file that a compaction replaced meanwhile is found again under its new name.
+    """
     changed = 0
     for _ in range(TRIES_MAX):
-        state = lake.state()
-        found = _matching(state, where)
-        if not found:
+        files = [file for file in lake.state().files if _holds(lake, file, found)]
+        if not files:
             return changed
-        for file in (file for file in state.files if _may_hold(file, found)):
+        for file in files:
             changed += _replace_file(lake, file, found[file.queue])
     raise SharingViolation(
-        f"other writers keep adding such messages to {lake.place}",
+        f"other writers keep replacing the files of {lake.place}",
         "Stop them, and erase again.",
+    )
+
+
+def _holds(lake: LakeFiles, file: LakeFile, found: Ids) -> bool:
+    """Whether a file has one of these messages."""
+    if not _may_hold(file, found):
+        return False
+    ids = pa.array(found[file.queue], pa.int64())
+    return any(
+        pc.any(pc.is_in(batch.column(ID), ids)).as_py() for batch in batches(lake, file, [ID])
     )
 
 
@@ -112,7 +110,7 @@ def _replace_file(lake: LakeFiles, file: LakeFile, gone: list[int]) -> int:
     unwanted = pa.array(gone, pa.int64())
 
     def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.filter(pc.invert(pc.is_in(batch.column("lookup_id"), unwanted)))
+        return batch.filter(pc.invert(pc.is_in(batch.column(ID), unwanted)))
 
     new = rewritten(lake, [file], keep)
     if sum(one.rows for one in new) == file.rows:
@@ -137,13 +135,23 @@ def _unknown(lake: LakeFiles, state: LakeState) -> tuple[str, ...]:
     )
 
 
-def _check_proof(lake: LakeFiles, state: LakeState, erased: Erased) -> None:
-    if erased.left:
-        raise SharingViolation(
-            f"{erased.left} such messages arrived in version {state.version} of {lake.place} "
-            "meanwhile",
-            "Stop the archive, and erase again.",
+def _check_proof(lake: LakeFiles, before: LakeState, after: LakeState, left: Ids) -> None:
+    """Refuses to call it done while the condition holds for a message."""
+    if not left:
+        return
+    known = before.queues
+    if any(ids[0] <= known.get(queue, -1) for queue, ids in left.items()):
+        raise InvalidParameter(
+            f"the condition now holds for {_count(left)} other messages of {lake.place}: it does "
+            "not choose the same ones each time",
+            "Those that it chose at first are erased. Write it without random values, and with "
+            "fixed times.",
         )
+    raise SharingViolation(
+        f"{_count(left)} such messages arrived in version {after.version} of {lake.place} "
+        "meanwhile",
+        "Stop the archive, and erase again.",
+    )
 
 
 def retain(lake: LakeFiles, keep: timedelta) -> int:

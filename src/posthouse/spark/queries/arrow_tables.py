@@ -19,7 +19,7 @@ from posthouse.spark.queries.small.tree import DATE, DOUBLE, KindOf
 
 if TYPE_CHECKING:
     from posthouse.spark.lakes.files import LakeFiles
-    from posthouse.spark.lakes.state import LakeFile, LakeState
+    from posthouse.spark.lakes.state import LakeFile
 
 NARROW: Final = "lookup_id"
 """What is read of a table of which a statement names no column, as `count(*)` does."""
@@ -35,6 +35,12 @@ TYPES: Final[dict[KindOf, pa.DataType]] = {
     DATE: pa.date32(),
     DOUBLE: pa.float64(),
 }
+
+LAKE_KINDS: Final[Mapping[str, KindOf]] = {
+    **{column.name: column.kind for column in COLUMNS},
+    "day": DATE,
+}
+"""The columns of a lake: those of messages, and the day on which each came."""
 
 
 def _gathered(
@@ -102,8 +108,37 @@ class QueueRows:
         return min(max(found.end, self._plan.after), self._plan.end)
 
 
+class FileRows:
+    """The messages in some files of a lake."""
+
+    def __init__(self, lake: LakeFiles, files: Sequence[LakeFile]) -> None:
+        self._lake = lake
+        self._files = files
+
+    def kinds(self) -> Mapping[str, KindOf]:
+        """The columns of messages, and the day on which each came."""
+        return LAKE_KINDS
+
+    def size(self) -> TableSize:
+        """Messages, and the bytes that they had before they were packed, roughly."""
+        files = self._files
+        return TableSize(sum(file.rows for file in files), 4 * sum(file.bytes for file in files))
+
+    def read(self, columns: Sequence[str], rows_max: int | None = None) -> pa.Table:
+        """Their rows."""
+        schema = pa.schema([(name, TYPES[LAKE_KINDS[name]]) for name in columns or [NARROW]])
+        return _gathered(self._batches(schema), schema, rows_max)
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from posthouse.spark.lakes.compaction import batches
+
+        for file in self._files:
+            for batch in batches(self._lake, file, schema.names):
+                yield _completed(batch, file, schema)
+
+
 class LakeRows:
-    """The messages of a lake as it is now, or was."""
+    """The messages of a lake as it is now, or was; the lake is opened when they are asked for."""
 
     def __init__(
         self,
@@ -116,36 +151,24 @@ class LakeRows:
         self._options = storage_options
 
     @cached_property
-    def _lake(self) -> LakeFiles:
+    def _rows(self) -> FileRows:
         from posthouse.spark.lakes.files import LakeFiles
 
-        return LakeFiles(self._path, storage_options=self._options)
-
-    @cached_property
-    def _state(self) -> LakeState:
-        return self._lake.state() if self._as_of is None else self._lake.state_as_of(self._as_of)
+        lake = LakeFiles(self._path, storage_options=self._options)
+        state = lake.state() if self._as_of is None else lake.state_as_of(self._as_of)
+        return FileRows(lake, state.files)
 
     def kinds(self) -> Mapping[str, KindOf]:
-        """The columns of messages, and the day on which each came."""
-        return {**{column.name: column.kind for column in COLUMNS}, "day": DATE}
+        """The columns of messages, and the day; nothing is opened for them."""
+        return LAKE_KINDS
 
     def size(self) -> TableSize:
-        """Messages, and the bytes that they had before they were packed, roughly."""
-        files = self._state.files
-        return TableSize(sum(file.rows for file in files), 4 * sum(file.bytes for file in files))
+        """Messages, and about their bytes."""
+        return self._rows.size()
 
     def read(self, columns: Sequence[str], rows_max: int | None = None) -> pa.Table:
         """Their rows."""
-        kinds = self.kinds()
-        schema = pa.schema([(name, TYPES[kinds[name]]) for name in columns or [NARROW]])
-        return _gathered(self._batches(schema), schema, rows_max)
-
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from posthouse.spark.lakes.compaction import batches
-
-        for file in self._state.files:
-            for batch in batches(self._lake, file, schema.names):
-                yield _completed(batch, file, schema)
+        return self._rows.read(columns, rows_max)
 
 
 def _completed(batch: pa.RecordBatch, file: LakeFile, schema: pa.Schema) -> pa.RecordBatch:
