@@ -86,6 +86,7 @@ class History:
 
     def __init__(self, seed: int, town: Town, folder: Path) -> None:
         self.seed = seed
+        self.title = str(seed)  # of its queues and outputs
         self.random = Random(seed)
         self.town = town
         self.folder = folder
@@ -131,8 +132,8 @@ class History:
         town.alpha.empty(*QUEUES)
         town.bravo.empty()
         town.double.empty()
-        self.prefix = b"%d-" % self.seed
-        self.targets = [f"t{self.seed}-{name}" for name in ("copies", "even", "odd")]
+        self.prefix = f"{self.title}-".encode()
+        self.targets = [f"t{self.title}-{name}" for name in ("copies", "even", "odd")]
         town.target.create(*self.targets)
         self.send()
         if self.random.random() < 0.7:
@@ -295,7 +296,7 @@ class History:
 
     @property
     def output_name(self) -> str:
-        return f"output-{self.seed}-{self.output}"
+        return f"output-{self.title}-{self.output}"
 
     def run(self, *, calm: bool = False, fails_at: int = -1) -> bool:
         """One start of the stream; whether it ended well."""
@@ -535,3 +536,48 @@ class History:
         self.given_up |= bodies
         self.is_gentle = False
         self.say(f"{queue} of {server.name} made again")
+
+    def rename(self) -> None:
+        """`posthouse rename`: a stream goes on, wherever it was."""
+        server = self.random.choice(self.servers)
+        old = server.name
+        server.rename(f"NAME{self.random.randrange(10_000)}")
+        self.say(f"{old} is called {server.name} now")
+
+
+class RenamedHistory(History):
+    """A history in which queue managers get other names, too."""
+
+    def acts(self) -> list[tuple[int, Callable[[], None]]]:
+        return [*super().acts(), (12, self.rename)]
+
+
+class RenamedAt(History):
+    """A stream whose queue manager is renamed before one of the calls of its first run.
+
+    With `kills` the driver is killed for that, else it lives on and meets the new name.
+    """
+
+    def __init__(self, seed: int, town: Town, folder: Path, *, at: int, kills: bool) -> None:
+        super().__init__(seed, town, folder)
+        self.at = at
+        self.kills = kills
+        self.title = f"{seed}-{at}-{kills}"
+        self.is_long_enough = True
+        self.starting = "earliest"
+
+    def play(self) -> None:
+        self.say(f"{self.sink} consumes={self.consumes} limit={self.limit} at={self.at}")
+        self.begin()
+        self.check()
+        reader, query = self.started()
+        try:
+            steps = query.run(AVAILABLE_NOW)
+            self.is_long_enough = self._some(steps, self.at + 1)
+            self.rename()
+            if not self.kills:
+                self._some(steps, 1000)
+        finally:
+            self.town.drivers.killed(reader)
+        self.check()
+        self.end()

@@ -74,7 +74,7 @@ class Server:
     """A queue manager at one address, on one home after the other."""
 
     def __init__(self, thread: ServerThread, folder: Path, name: str) -> None:
-        self.name = name
+        self.name = self.first_name = name
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -82,6 +82,7 @@ class Server:
         self.home = folder / "home"
         self._thread = thread
         self._queues: list[str] = []
+        self._copied_as: dict[Path, str] = {}
         self._is_running = False
         folder.mkdir(parents=True)
         self.start()
@@ -149,6 +150,7 @@ class Server:
         """A new home at the same address, as that of a container without its volume."""
         self.stop()
         shutil.rmtree(self.home)
+        self.name = self.first_name
         self.start()
         queues, self._queues = self._queues, []
         self.create(*queues)
@@ -162,6 +164,7 @@ class Server:
     def copied(self, name: str) -> Path:
         """A copy of the home, made while the server is stopped."""
         copy = self.folder / name
+        self._copied_as[copy] = self.name
         self.stop()
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.home, copy)
@@ -173,6 +176,14 @@ class Server:
         self.stop()
         shutil.rmtree(self.home)
         shutil.copytree(copy, self.home)
+        self.name = self._copied_as[copy]
+        self.start()
+
+    def rename(self, name: str) -> None:
+        """Another computer name, kept as `posthouse rename` keeps it; the next start applies it."""
+        self.ask(lambda manager: manager.machine.keep_name(name))
+        self.stop()
+        self.name = name
         self.start()
 
     # -- queues

@@ -23,6 +23,7 @@ from posthouse.spark.lakes.shared_tally import SharedTally
 from posthouse.spark.lakes.table import lake
 from posthouse.spark.progress import Meter, Progress
 from tests.process.spark_office import SparkOffice, path_of
+from tests.spark.change_servers import Server, ServerThread
 
 Archiving = Callable[..., Archived]
 
@@ -284,6 +285,42 @@ def test_a_checkpoint_that_lost_its_metadata_is_told(
         archived(name, checkpoint=checkpoint)
     checkpoint.rename(tmp_path / "away")
     assert archived(name, checkpoint=checkpoint).messages == 2
+
+
+def test_lists_of_queues_and_names_that_change_and_change_back(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    """Each list has a checkpoint of its own, which the others leave behind the group."""
+    thread = ServerThread()
+    server = Server(thread, tmp_path / "alpha", "ALPHA")
+    server.create("orders", "bills")
+    sent: list[bytes] = []
+
+    def archived(*names: str, fails: bool = False, **more: Any) -> int:
+        """After five more orders; `fails`: before Spark has committed the last batch."""
+        new = [f"m{len(sent) + number}".encode() for number in range(5)]
+        server.send("orders", new)
+        sent.extend(new)
+        more = {"url": server.url, "token_file": server.token_file, "spark": spark, **more}
+        more |= {"progress": Mock(side_effect=EOFError)} if fails else {}
+        with pytest.raises(EOFError) if fails else nullcontext():
+            return archive([path_of(name) for name in names], folder, **more).messages
+        return 5
+
+    try:
+        assert archived("orders", consume=True, fails=True) == 5
+        assert archived("orders", "bills", consume=True) == 5
+        assert server.bodies("orders") == []
+        assert archived("orders", consume=True) == 5
+        server.rename("BETA")
+        assert archived("orders", "bills") == 5
+        server.rename("ALPHA")
+        assert archived("orders", consume=True) == 5
+        assert server.bodies("orders") == []
+    finally:
+        server.stop()
+        thread.close()
+    assert bodies(spark, folder) == sent
 
 
 def test_a_new_queue_manager_of_an_old_name_is_refused(

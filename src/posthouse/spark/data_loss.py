@@ -81,3 +81,14 @@ def check_loss(queue: str, after: int, known: int, purged_through: int) -> None:
     """Raises where a purge that was not known takes what lies after `after`."""
     if purged_through > max(after, known):
         raise DataLoss(purged(queue, after, purged_through))
+
+
+def check_position(queue: str, after: int, position: int, group: str) -> None:
+    """Raises where a batch that is read again would find nothing of what was acknowledged."""
+    if position > after:
+        raise DataLoss(
+            f"group {group} of {queue} has acknowledged everything up to lookup id {position}, and "
+            f"this checkpoint wants what lies after {after}",
+            "The checkpoint is older than the group: go on from the group's position with a new "
+            "checkpoint, or set failOnDataLoss to false (archive: --allow-loss).",
+        )

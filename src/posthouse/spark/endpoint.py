@@ -33,12 +33,15 @@ class Endpoint:
         self.manager = manager
         self._http = http_of(manager)
         self._name = ""
+        self.guid = ""
+        """The queue manager's GUID in small letters; empty before its first answer."""
 
     @property
     def name(self) -> str:
         """The queue manager's name; asked for once."""
         if not self._name:
-            self._name = str(self._http.call("GET", "/status")["name"])
+            status = self._http.call("GET", "/status")
+            self._name, self.guid = str(status["name"]), str(status["guid"]).lower()
         return self._name
 
     def ask_name(self) -> str:
@@ -73,7 +76,7 @@ class Endpoint:
     def plan(self, wanted: Iterable[PlannedQueue], wait_ms: int = 0) -> tuple[QueuePlan, ...]:
         """What there is to read, in the order that was asked for."""
         planned = bulk_read.plan(self._http, wanted, wait_ms)
-        self._name = planned.queue_manager
+        self._name, self.guid = planned.queue_manager, planned.guid.lower()
         return planned.queues
 
     def split(self, queue: str, cut: Cut, parts: int, max_records: int | None) -> list[Cut]:

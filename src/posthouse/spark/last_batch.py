@@ -22,6 +22,7 @@ from posthouse.spark.checkpoints import (
 from posthouse.spark.data_loss import DataLoss, not_the_same
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import ACKNOWLEDGE_S, claimed_through
+from posthouse.spark.moved_positions import name_of, under_names
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import Manager, managers, texts
 
@@ -74,19 +75,24 @@ def _settle(offset: StreamOffset, given: Sequence[Manager]) -> list[Settled]:
     for queue, through in offset.queues.items():
         endpoint = _endpoint(queue, offset, given)
         try:
-            done.append(_settle_queue(endpoint, offset, queue, through))
+            endpoint.ask_name()
+            names = [(endpoint.guid, endpoint.name)]
+            now, name = under_names(offset, names), name_of(queue, offset, names)
+            done.append(_settle_queue(endpoint, now, name, through))
         finally:
             endpoint.close()
     return done
 
 
 def _endpoint(queue: str, offset: StreamOffset, given: Sequence[Manager]) -> Endpoint:
-    """Where the queue is: as the checkpoint has it, else at the queue manager of that name."""
+    """Where the queue is: as the checkpoint has it, else at the queue manager of that name, or the
+    one with its GUID, which may have another name now."""
     machine = queue.partition("\\")[0]
+    guid = offset.managers.get(machine, "").lower()
     known = [manager for manager in given if manager.url == offset.urls.get(machine)]
     for manager in known or given:
         endpoint = Endpoint(manager)
-        if known or endpoint.name.casefold() == machine.casefold():
+        if known or endpoint.name.casefold() == machine.casefold() or endpoint.guid == guid:
             return endpoint
         endpoint.close()
     raise InvalidParameter(f"no url leads to the queue manager of {queue}", "Name its url.")

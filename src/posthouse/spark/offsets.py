@@ -47,6 +47,17 @@ class StreamOffset(NamedTuple):
             manager, self.incarnations.get(queue, ""), self.created.get(queue, "")
         )
 
+    def identified(self, known: Mapping[str, LookupIdentity]) -> StreamOffset:
+        """Return the offset with what its lookup ids of some queues are."""
+        names = {queue.partition("\\")[0]: one.manager for queue, one in known.items()}
+        incarnations = {queue: one.incarnation for queue, one in known.items()}
+        created = {queue: one.created for queue, one in known.items()}
+        return self._replace(
+            incarnations={**self.incarnations, **incarnations},
+            created={**self.created, **created},
+            managers={**self.managers, **names},
+        )
+
     def without(self, queues: Collection[str]) -> StreamOffset:
         """An offset that does not carry these queues along."""
         if not queues:

@@ -65,9 +65,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def course(self) -> Course:
         """The stream's course, begun when it is first needed: only in the driver."""
         if self._course is None:
-            self._course = Course(self.options)
+            self._course = Course(self.options, self.kept())
             self._course.begin()
         return self._course
+
+    def kept(self) -> Mapping[str, int]:
+        """Return the last message of each queue that the sink has, whichever stream brought it."""
+        return {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins."""

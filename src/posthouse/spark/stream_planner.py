@@ -9,19 +9,15 @@ from functools import partial
 from typing import Final
 
 from posthouse.client.admin_http import AWAY
-from posthouse.client.arrow_read import Cut, LookupIdentity, PlannedQueue, QueuePlan
-from posthouse.client.groups import Claim, GroupState
-from posthouse.model.errors import (
-    InvalidParameter,
-    MessageAlreadyReceived,
-    QueueNotFound,
-    StatusNotFound,
-)
+from posthouse.client.arrow_read import Cut, PlannedQueue, QueuePlan
+from posthouse.client.groups import Claim
+from posthouse.model.errors import InvalidParameter, QueueNotFound, StatusNotFound
 from posthouse.spark.batch import starting
 from posthouse.spark.checkpoints import check_own, sync_checkpoint
 from posthouse.spark.data_loss import (
     GO_ON_WITHOUT,
     Losses,
+    check_position,
     deleted,
     not_read_now,
     not_the_same,
@@ -31,6 +27,7 @@ from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, OBSERVE, Leases, claimed_through
 from posthouse.spark.limits import Limits, shares
 from posthouse.spark.manager_availability import Reach
+from posthouse.spark.moved_positions import under_names
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import SourceOptions
 from posthouse.spark.queue_selection import (
@@ -52,6 +49,7 @@ WAIT_MS: Final = 100  # for something new; Spark asks again at once
 WAIT_SHARED_MS: Final = 20  # where another queue manager is to be asked too
 LOOK_S: Final = 10.0  # between looks for new queues that match a pattern
 STREAM_BYTES: Final = 8
+_DONE_AGAIN: Final = "the batch that is to be done again has messages of its queues"
 _ADD_AGAIN: Final = (
     "Nothing of it was committed: read that queue again (options queue, queuePattern, url) until "
     "the batch is done. With failOnDataLoss=false the batch is done without it, and its messages "
@@ -62,8 +60,9 @@ _ADD_AGAIN: Final = (
 class Course:
     """The plan of a stream: its queues, the batches planned so far, and its leases."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, kept: Mapping[str, int] | None = None) -> None:
         self.options = options
+        self._kept = kept or {}  # the last message of each queue that the sink surely has
         self.places: dict[str, Place] = {}
         self._endpoints = [Endpoint(manager) for manager in options.managers]
         self._losses = Losses(options.fail_on_data_loss)
@@ -143,7 +142,7 @@ class Course:
         )
         # What no message of this queue has had may be of a later start than the last message.
         identity = plan.identity if after <= plan.end else plan.identity._replace(incarnation="")
-        self._first = _identified(first, {queue: identity})
+        self._first = first.identified({queue: identity})
 
     def close(self) -> None:
         """Gives everything back."""
@@ -192,7 +191,7 @@ class Course:
         What ends at `start` is in Spark's commit log by now, so it is acknowledged: beside the
         stream, or here where the goal is reached and Spark does not ask again.
         """
-        self._check(start)
+        start = self._checked(start)
         claimed = self._claimed_after(start)
         plans = self._plans_of(start, claimed) if claimed else self._plans_after(start, limits)
         by_queue = {plan.queue: plan for plan in self._held(start, plans, limits)}
@@ -239,20 +238,27 @@ class Course:
             began={},
         )
         certain = [plan for plan in plans.values() if plan.end == end.queues.get(plan.queue)]
-        whole = _identified(end, {plan.queue: plan.identity for plan in certain})
+        whole = end.identified({plan.queue: plan.identity for plan in certain})
         return self._offset(whole.without(self._deleted))
 
-    def _check(self, start: StreamOffset) -> None:
-        """What happened beside the stream: failures, new queues, queues that are gone."""
+    def _checked(self, start: StreamOffset) -> StreamOffset:
+        """The start under the names of today; raises what happened beside the stream: failures,
+        new queues, queues that are gone."""
         if self._leases is not None:
             self._leases.check()
         if (not self._first.queues and not self.places) or self._is_look_due():
             self._join_found()
         unknown = [one for one in self._reach.away() if one.manager.url not in start.urls.values()]
         self._need(unknown, "the checkpoint has none of its queues")
+        start = self._today(start)
         for queue in start.queues.keys() - self.places.keys() - self._deleted:
             if self._is_deleted(queue):
                 self._leave(queue, start.queues[queue])
+        return start
+
+    def _today(self, offset: StreamOffset) -> StreamOffset:
+        """An offset under the names that the queue managers which have answered have now."""
+        return under_names(offset, [(one.guid, one.name) for one in self._endpoints if one.guid])
 
     def _is_look_due(self) -> bool:
         """Whether there may be queues to join: new ones, or those of one that was away."""
@@ -278,6 +284,16 @@ class Course:
         known = [one for one in self._endpoints if not self._reach.is_away(one)]
         return next((one for one in known if one.name.casefold() == machine), None)
 
+    def _check_name(self, endpoint: Endpoint, queue: str) -> None:
+        """Refuses to take a queue for deleted whose queue manager was renamed under the stream."""
+        old, name = queue.partition("\\")[0], endpoint.ask_name()
+        if name.casefold() != old.casefold():
+            raise InvalidParameter(
+                f"the queue manager at {endpoint.manager.url} was called {old}, and is called "
+                f"{name} now",
+                "Start the stream again: it goes on where it was.",
+            )
+
     def _leave(self, queue: str, after: int) -> None:
         """A queue is gone: that is a loss, and later offsets do not carry it along."""
         self._losses.found(("deleted", queue), deleted(queue, after), GO_ON_WITHOUT)
@@ -293,7 +309,19 @@ class Course:
 
     def _after(self, start: StreamOffset, queue: str) -> int:
         """Where a queue goes on; one that came later begins with its first message."""
-        return start.queues.get(queue, self._positions.get(queue, 0))
+        position = self._positions.get(queue, 0)
+        return self._passed(queue, start.queues.get(queue, position))
+
+    def _passed(self, queue: str, after: int) -> int:
+        """Where a queue goes on after what another stream has brought to the sink.
+
+        Who consumes goes on at the position of the group, whose messages are gone.
+        """
+        kept = self._kept.get(queue, -1)
+        if not self.options.consume:
+            return max(after, kept)
+        position = self._positions.get(queue, 0)
+        return position if after < position <= kept else after
 
     # -- plans
 
@@ -302,6 +330,8 @@ class Course:
         goal = None if self._goal is None else self._goal.get(queue, 0)
         through = limits.pop("through", goal)
         after, identity = self._after(start, queue), start.identity(queue)
+        if after != start.queues.get(queue, after):
+            identity = identity._replace(incarnation="")  # that gave another id
         return PlannedQueue(
             queue, after, self._plan_group, through=through, identity=identity, **limits
         )
@@ -373,14 +403,15 @@ class Course:
             answers = {one: one.plan_there(some, wait_ms) for one, some in asks.items()}
         else:
             answers = self._reach.answers(asks, lambda one: one.plan_there(asks[one], wait_ms))
-        for _, gone in answers.values():
+        for endpoint, (_, gone) in answers.items():
             for one in gone:
+                self._check_name(endpoint, one.queue)
                 self._leave(one.queue, one.after)
         return [plan for plans, _ in answers.values() for plan in plans]
 
     def _check_purges(self, start: StreamOffset, plans: Iterable[QueuePlan]) -> None:
         for plan in plans:
-            if plan.after == start.queues.get(plan.queue):
+            if plan.queue in start.queues and plan.after == self._after(start, plan.queue):
                 self._check_purge(plan, plan.after, start.purged.get(plan.queue, 0))
 
     def _check_purge(self, plan: QueuePlan, after: int, known: int) -> None:
@@ -394,21 +425,24 @@ class Course:
         """What the tasks of a micro-batch read; claimed first, where it is consumed."""
         if self._leases is not None:
             self._leases.check()
-        self._check_order(start)
+        self._check_order(self._today(start))
         sync_checkpoint(self.options.checkpoint, "offsets")
         check_own(self.options.checkpoint, end)
+        self._need(self._missing(start, end), _DONE_AGAIN)
+        start, end = self._today(start), self._today(end)
         reads = self._reads(start, end)
-        urls = {
-            end.urls.get(queue.partition("\\")[0]) for queue in reads.keys() - self.places.keys()
-        }
-        missing = [one for one in self._reach.away() if one.manager.url in urls]
-        self._need(missing, "the batch that is to be done again has messages of its queues")
         for queue in sorted(reads.keys() - self.places.keys()):
             self._leave_out(end, queue, reads.pop(queue))
         reads = self._known(end, reads)
         extents = [self._extent(end, queue, after) for queue, after in reads.items()]
         self._ran = end
         return portions(extents, self.options)
+
+    def _missing(self, start: StreamOffset, end: StreamOffset) -> list[Endpoint]:
+        """Those that are away and that a batch reads."""
+        reads = self._reads(start, end).keys() - self.places.keys()
+        urls = {end.urls.get(queue.partition("\\")[0]) for queue in reads}
+        return [one for one in self._reach.away() if one.manager.url in urls]
 
     def _check_order(self, start: StreamOffset) -> None:
         """Spark commits a batch before it reads the next one, unless it tracks progress aside.
@@ -429,15 +463,15 @@ class Course:
         does not keep.
         """
         if end.starts is not None:
-            return dict(end.starts)
-        found = {}
-        for queue, through in end.queues.items():
-            began = end.began.get(queue)
-            if began is None or start.began.get(queue) == began:
-                began = self._after(start, queue)
-            if through > began:
-                found[queue] = began
-        return found
+            begins = {queue: self._passed(queue, after) for queue, after in end.starts.items()}
+        else:
+            begins = {}
+            for queue in end.queues:
+                began = end.began.get(queue)
+                if began is None or start.began.get(queue) == began:
+                    began = self._after(start, queue)
+                begins[queue] = began
+        return {queue: after for queue, after in begins.items() if end.queues[queue] > after}
 
     def _leave_out(self, end: StreamOffset, queue: str, after: int) -> None:
         """A part of the batch is not read now: nothing of it may count as done.
@@ -493,7 +527,7 @@ class Course:
             claim = Claim(after, through, end.stream, not strict, incarnation)
             group = self._leases.claim(queue, claim)
             if strict:
-                _check_position(queue, after, group)
+                check_position(queue, after, group.position, group.name)
         place = self.places[queue]
         plan = self._plans.get(queue)
         if plan is not None and (plan.after, plan.end) == (after, through):
@@ -506,6 +540,7 @@ class Course:
 
     def commit(self, end: StreamOffset) -> None:
         """Spark has this batch in its commit log."""
+        end = self._today(end)
         self._committed = end
         self._acknowledge(end, end.queues.keys())
 
@@ -542,18 +577,6 @@ class Course:
                 self._postponed.add(queue)  # it is acknowledged when the next batch is planned
 
 
-def _identified(offset: StreamOffset, known: Mapping[str, LookupIdentity]) -> StreamOffset:
-    """The offset with what its lookup ids of some queues are."""
-    names = {queue.partition("\\")[0]: one.manager for queue, one in known.items()}
-    incarnations = {queue: one.incarnation for queue, one in known.items()}
-    created = {queue: one.created for queue, one in known.items()}
-    return offset._replace(
-        incarnations={**offset.incarnations, **incarnations},
-        created={**offset.created, **created},
-        managers={**offset.managers, **names},
-    )
-
-
 def _most(limits: Limits) -> dict[str, int | None]:
     return {"max_messages": limits.messages, "max_bytes": limits.bytes}
 
@@ -563,14 +586,3 @@ def _ended(plan: QueuePlan, end: int) -> QueuePlan:
     if plan.end == end:
         return plan
     return plan._replace(end=end, identity=plan.identity._replace(incarnation=""))
-
-
-def _check_position(queue: str, after: int, group: GroupState) -> None:
-    """A batch that is read again finds nothing of what was acknowledged."""
-    if group.position > after:
-        raise MessageAlreadyReceived(
-            f"group {group.name} of {queue} has acknowledged everything up to lookup id "
-            f"{group.position}, and this checkpoint wants what lies after {after}",
-            "The checkpoint is older than the group: go on from the group's position with a new "
-            "checkpoint, or set failOnDataLoss to false.",
-        )

@@ -293,6 +293,8 @@ def _sources(
         options["tokenFile"] = os.fspath(token_file)
     read = source_options(options)
     identities = _identities(read)
+    if lake.state_or_none() is not None:
+        lake.know_managers(identities)  # under new names, too, if there are some
     waiting = _waiting(lake, read)
     options["queue"] = json.dumps(sorted(waiting))
     return Sources(options, waiting, identities)

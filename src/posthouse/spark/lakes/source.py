@@ -98,6 +98,14 @@ class ArchiveReader(StreamReader):
         self._storage: Mapping[str, str] = json.loads(given.pop(STORAGE.lower(), "{}"))
         super().__init__(given, message_schema(NAMES, exact=True))
 
+    def kept(self) -> Mapping[str, int]:
+        """Return how far the lake has each queue: another archive may have brought that.
+
+        Lists of queues have checkpoints of their own, and an old one wants what the group has.
+        """
+        state = self._files().state()
+        return {queue: state.through(queue) for queue in self.options.queues}
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The portions of a batch, each with the last message of its queue that the lake has.
 

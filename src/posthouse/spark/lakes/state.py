@@ -81,14 +81,28 @@ class LakeState:
 
     def through(self, queue: str) -> int:
         """The highest lookup id of a queue that was ever written; -1 where there is none."""
+        return max(map(self._through, self.names_of(queue)))
+
+    def _through(self, queue: str) -> int:
         found = self.table.transaction_version(THROUGH + queue)
         return -1 if found is None else found
 
     def incarnation(self, queue: str) -> str:
         """Which start of its queue manager gave that id; empty where it is not known."""
-        return incarnation_of(self.table.transaction_version(INCARNATION + queue))
+        name = max(self.names_of(queue), key=self._through)
+        return incarnation_of(self.table.transaction_version(INCARNATION + name))
 
-    @property
+    def names_of(self, queue: str) -> list[str]:
+        """Return the names that a queue has had: one for each name of its queue manager.
+
+        A rename keeps the GUID and the lookup ids.
+        """
+        machine, sign, rest = queue.partition("\\")
+        guid = self.managers.get(machine)
+        names = [name for name, one in self.managers.items() if one == guid and name != machine]
+        return [queue, *(f"{name}{sign}{rest}" for name in names)]
+
+    @cached_property
     def managers(self) -> dict[str, str]:
         """The GUID of each queue manager by name: lookup ids count within one of them."""
         properties = self.table.metadata().configuration

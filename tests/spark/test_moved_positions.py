@@ -1,0 +1,122 @@
+"""Positions of a checkpoint whose queue manager has another name now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark import settle
+from posthouse.spark.limits import Limits
+from posthouse.spark.moved_positions import name_of, under_names
+from posthouse.spark.offsets import StreamOffset
+from posthouse.spark.options import source_options
+from posthouse.spark.stream_planner import Course
+from tests.spark.change_servers import Server, ServerThread
+from tests.spark.model_spark import Checkpoint
+
+A, B = "ALPHA\\private$\\a", "BETA\\private$\\a"
+ONE, TWO = "{11111111-0000-0000-0000-00000000000A}", "{22222222-0000-0000-0000-00000000000b}"
+OFFSET = StreamOffset(
+    queues={A: 7},
+    urls={"ALPHA": "http://a"},
+    purged={A: 3},
+    epochs={A: 2},
+    began={A: 1},
+    starts={A: 5},
+    incarnations={A: "0f"},
+    created={A: "1.2"},
+    managers={"ALPHA": ONE},
+)
+
+
+def test_everything_of_a_queue_moves_to_the_new_name() -> None:
+    found = under_names(OFFSET, [(ONE.lower(), "BETA")])
+    texts = [str(getattr(found, name)) for name in found._fields]
+    assert not any("ALPHA" in text for text in texts)
+    assert (found.queues, found.starts, found.managers) == ({B: 7}, {B: 5}, {"BETA": ONE})
+    assert (found.urls, found.identity(B).incarnation) == ({"BETA": "http://a"}, "0f")
+    assert name_of(A, OFFSET, [(ONE.lower(), "BETA")]) == B
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        [],
+        [(ONE.lower(), "ALPHA")],
+        [(TWO, "BETA")],
+        [(TWO, "ALPHA")],  # another machine has the name: its ids are others
+        [(ONE.lower(), "BETA"), (ONE.lower(), "ALPHA")],  # a copy of the home runs, too
+        [(ONE.lower(), "BETA"), (ONE.lower(), "GAMMA")],
+    ],
+)
+def test_nothing_moves_to_a_queue_manager_that_is_not_surely_the_same(
+    known: list[tuple[str, str]],
+) -> None:
+    assert under_names(OFFSET, known) is OFFSET
+
+
+def test_two_queue_managers_may_swap_their_names() -> None:
+    both = OFFSET._replace(queues={A: 7, B: 8}, managers={"ALPHA": ONE, "BETA": TWO})
+    found = under_names(both, [(ONE.lower(), "BETA"), (TWO, "ALPHA")])
+    assert found.queues == {B: 7, A: 8}
+    assert found.managers == {"BETA": ONE, "ALPHA": TWO}
+
+
+def test_a_position_that_is_known_under_the_new_name_stays() -> None:
+    """A version that did not know renames read that queue from its first message."""
+    both = OFFSET._replace(queues={A: 7, B: 9}, managers={"ALPHA": ONE, "BETA": ONE})
+    assert under_names(both, [(ONE.lower(), "BETA")]).queues == {B: 9}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    thread = ServerThread()
+    made = Server(thread, tmp_path / "alpha", "ALPHA")
+    made.create("a")
+    yield made
+    made.stop()
+    thread.close()
+
+
+def options(server: Server, **more: str) -> dict[str, str]:
+    access = {"url": server.url, "tokenFile": str(server.token_file), "retryFor": "5"}
+    return {**access, "queue": ".\\private$\\a", **more}
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_driver_that_meets_a_new_name_takes_no_queue_for_deleted(
+    server: Server, strict: str
+) -> None:
+    server.send("a", [b"1", b"2"])
+    course = Course(source_options(options(server, failOnDataLoss=strict)))
+    try:
+        end = course.next(course.first(), Limits(1))
+        assert end is not None
+        server.rename("BETA")
+        with pytest.raises(InvalidParameter, match="was called ALPHA, and is called BETA now"):
+            course.next(end, Limits(1))
+    finally:
+        course.close()
+
+
+def test_a_last_batch_is_settled_under_the_new_name(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "posthouse")
+    server.send("a", [b"1", b"2", b"3"])
+    log = Checkpoint(tmp_path / "checkpoint")
+    course = Course(source_options(options(server, consume="onCommit", group="g")))
+    end = course.next(course.first(), Limits(2))
+    assert end is not None
+    log.plan(0, end.to_json())
+    course.portions(course.first(), end)
+    log.commit(0)
+    course._leases.disconnect()  # type: ignore[union-attr]
+    server.rename("BETA")
+    (done,) = settle(log.path, server.url, str(server.token_file))
+    assert (done.queue, done.received) == (B, 2)
+    assert server.bodies("a") == [b"3"]
