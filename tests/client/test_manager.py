@@ -24,6 +24,7 @@ from posthouse.client.errors import (
 from posthouse.client.requests import Request
 from posthouse.model.errors import (
     AccessDenied,
+    InsufficientResources,
     InvalidParameter,
     QueueExists,
     QueueNotAvailable,
@@ -32,6 +33,7 @@ from posthouse.model.errors import (
     SharingViolation,
     TransactionSequence,
     TransactionUsage,
+    UnsupportedFormatNameOperation,
 )
 from tests.client.serving import Serving, serving
 
@@ -294,6 +296,38 @@ def test_subqueues_and_journals(manager: Manager, path: str) -> None:
     assert [copy.body for copy in queue.journal.browse()] == [b"bad", b"good"]
     with pytest.raises(InvalidParameter):
         poison.subqueue("more")
+
+
+@pytest.mark.spec("Subqueues/1", "Subqueues/2")
+def test_a_reader_of_a_subqueue_waits_for_the_first_message(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path)
+    poison = queue.subqueue("poison")
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(poison.receive(timeout=30).body))
+    thread.start()
+    while not any(one.path.endswith(";poison") and one.waiting_readers for one in manager.queues()):
+        pass
+    queue.send(b"bad")
+    queue.move(queue.lookup(seek="first"), queue.subqueue("poison"))
+    thread.join()
+    assert found == [b"bad"]
+    with pytest.raises(IoTimeout):
+        queue.subqueue("retry").receive(timeout=0)
+    with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent to a subqueue"):
+        queue.subqueue("retry").send(b"never")
+
+
+@pytest.mark.spec("Subqueues/4", "Subqueues/5")
+def test_a_subqueue_shares_the_quota_of_its_queue(manager: Manager, path: str) -> None:
+    queue = manager.create_queue(path, quota_kib=2)
+    queue.send(bytes(1200))
+    retry = queue.subqueue("retry")
+    queue.move(queue.peek(timeout=0), retry)
+    with pytest.raises(InsufficientResources, match="quota of 2 KiB"):
+        queue.send(bytes(1200))
+    queue.send(bytes(300))
+    retry.move(retry.peek(timeout=0), queue)
+    assert queue.count() == 2
 
 
 def test_properties(manager: Manager, path: str) -> None:

@@ -24,12 +24,13 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.message import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
-from posthouse.model.properties import MessageSeekAction
+from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from tests.engine.readers import (
     DEAD_LETTERS,
     DEAD_TRANSACTIONAL,
     JOURNAL,
     SUBQUEUE,
+    Readers,
     answered,
     body,
     readers,
@@ -500,13 +501,13 @@ def test_a_prepared_move_waits_for_its_coordinator_over_a_restart(
         rig.purge("q")
     rig.restart()
     assert rig.available() == []
-    assert rig.queue(SUBQUEUE).reserved > 0
+    assert (rig.queue(SUBQUEUE).awaited, rig.queue(SUBQUEUE).reserved) == (1, 0)
     (rig.commit if commits else rig.abort)(tx)
     assert rig.available() == ([] if commits or purged else [b"a"])
     assert len(rig.queue("q").subqueues) == commits
     if commits:
         assert rig.available(SUBQUEUE) == [b"a"]
-        assert rig.queue(SUBQUEUE).reserved == 0
+        assert rig.queue(SUBQUEUE).awaited == 0
     rig.check_books()
 
 
@@ -561,6 +562,103 @@ def test_the_target_may_be_closed_before_the_commit() -> None:
     assert rig.bodies(SUBQUEUE) == [b"a"]
 
 
+# -- subqueues share the quota of their queue
+
+QUOTA_KIB = 3
+
+
+def family(*, transactional: bool = False, moved: int = 2) -> Readers:
+    """A queue that takes three messages of 800 bytes, of which so many lie in its subqueue."""
+    bodies = [bytes([n]) * 800 for n in range(moved)]
+    rig = readers(*bodies, transactional=transactional, quota_kib=QUOTA_KIB)
+    for one in bodies:
+        rig.move_between(one, "q", SUBQUEUE)
+    return rig
+
+
+def is_full(rig: Readers) -> bool:
+    """Send one more message to the queue; return whether that is refused."""
+    tx = rig.begin("one more") if rig.queue("q").definition.transactional else None
+    try:
+        rig.send("q", bytes(800), tx=tx)
+    except QueueQuotaExceeded:
+        if tx is not None:
+            rig.abort(tx)
+        return True
+    if tx is not None:
+        rig.commit(tx)
+    return False
+
+
+@pytest.mark.spec("Subqueues/4")
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_messages_in_subqueues_count_in_the_quota_of_their_queue(
+    transactional: bool, restarts: bool
+) -> None:
+    rig = family(transactional=transactional)
+    if restarts:
+        rig.restart()
+    assert [is_full(rig), is_full(rig)] == [False, True]
+    rig.receive(rig.open(SUBQUEUE, RECEIVE))
+    assert [is_full(rig), is_full(rig)] == [False, True]
+    rig.purge(SUBQUEUE)
+    assert not is_full(rig)
+
+
+@pytest.mark.spec("Subqueues/4")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_sum_of_a_family_is_that_of_its_messages(restarts: bool) -> None:
+    rig = family(moved=3)
+    rig.create("other")
+    rig.move_between(bytes([0]) * 800, SUBQUEUE, "q;second")
+    rig.move_between(bytes([1]) * 800, SUBQUEUE, "other")
+    if restarts:
+        rig.restart()
+    queue = rig.queue("q")
+    sizes = [sub.state.bytes for sub in queue.subqueues.values()]
+    assert len(sizes) == 2
+    assert queue.state.subqueue_bytes == sum(sizes)
+    rig.move_between(bytes([0]) * 800, "q;second", "q")
+    rig.purge(SUBQUEUE)
+    assert (queue.subqueues, queue.state.subqueue_bytes) == ({}, 0)
+
+
+@pytest.mark.spec("Subqueues/5")
+@pytest.mark.parametrize("transactional", [False, True])
+def test_moves_inside_a_family_need_no_room(transactional: bool) -> None:
+    rig = family(transactional=transactional)
+    assert [is_full(rig), is_full(rig)] == [False, True]
+    tx = rig.begin() if transactional else None
+    rig.move_between(bytes([0]) * 800, SUBQUEUE, "q", tx)
+    assert rig.queue("q").reserved == 0
+    if tx is not None:
+        rig.commit(tx)
+    rig.move_between(bytes([0]) * 800, "q", "q;other")
+    assert is_full(rig)
+    rig.check_books()
+
+
+@pytest.mark.spec("Subqueues/5")
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("target", ["q", "q;more"])
+def test_moves_from_elsewhere_need_room_in_the_family(transactional: bool, target: str) -> None:
+    rig = family(transactional=transactional)
+    rig.create("from", transactional=transactional)
+    rig.fill(b"1" * 800, b"2" * 800, name="from")
+    tx = rig.begin() if transactional else None
+    rig.move_between(b"1" * 800, "from", target, tx)
+    with rig.refuses(QueueQuotaExceeded, 0xC00E0027):
+        rig.move_between(b"2" * 800, "from", target)
+    if tx is not None:
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
+        rig.restart()
+        assert is_full(rig)
+        rig.abort(tx)
+        assert rig.queue("q").reserved == 0
+        assert not is_full(rig)
+
+
 # -- subqueues come and go
 
 
@@ -583,9 +681,12 @@ def test_a_subqueue_is_there_while_it_is_open_or_holds_something() -> None:
     assert not rig.queue("q").subqueues
 
 
-def test_a_subqueue_that_nobody_used_is_gone_after_a_crash() -> None:
+@pytest.mark.spec("Subqueues/2")
+@pytest.mark.parametrize("access", [PEEK, RECEIVE, MOVE])
+def test_a_subqueue_that_nobody_used_is_gone_after_a_crash(access: QueueAccessType) -> None:
     rig = readers()
-    rig.open(SUBQUEUE, MOVE)
+    rig.open(SUBQUEUE, access)
+    assert list(rig.queue("q").subqueues) == ["poison"]
     rig.restart()
     assert not rig.queue("q").subqueues
 

@@ -190,7 +190,7 @@ def test_old_transports_are_refused_with_an_explanation(
     [
         r".\private$\nowhere",
         r"ALPHA\nowhere",
-        r".\private$\orders;nowhere",
+        r".\private$\nowhere;poison",
         r".\private$\nowhere;journal",
         r"BRAVO\private$\orders",
         r"DIRECT=OS:ALPHA\private$\nowhere",
@@ -220,7 +220,6 @@ def test_reading_needs_a_queue_of_this_machine(
         r".\private$\nowhere",
         r"alpha.example.com\nowhere",
         r"DIRECT=OS:ALPHA\private$\nowhere;journal",
-        r".\private$\orders;nowhere",
     ],
 )
 def test_sending_to_a_queue_missing_here_makes_no_outgoing_queue(rig: PostRig, name: str) -> None:
@@ -276,12 +275,42 @@ def test_nobody_sends_where_only_the_queue_manager_writes(rig: PostRig, name: st
         rig.open(name, SEND)
 
 
+@pytest.mark.spec("Subqueues/1", "Subqueues/3")
 def test_a_subqueue_is_moved_to_and_read_but_not_sent_to(rig: PostRig) -> None:
+    for name in ("orders;poison", r"DIRECT=OS:ALPHA\private$\orders;poison"):
+        with rig.refused(UnsupportedFormatNameOperation.code, "cannot be sent to a subqueue"):
+            rig.open(name, SEND)  # it does not exist yet
     sub = rig.open("orders;poison", MOVE).target()
     for access in READING:
         assert rig.open("orders;poison", access).target() is sub
-    with rig.refused(UnsupportedFormatNameOperation.code):
+    with rig.refused(UnsupportedFormatNameOperation.code, "cannot be sent to a subqueue"):
         rig.open("orders;poison", SEND)
+    assert rig.manager.queues.outgoing_queues() == []
+
+
+@pytest.mark.spec("Subqueues/1")
+@pytest.mark.parametrize("access", [PEEK, RECEIVE], ids=name_of)
+def test_a_reader_makes_no_subqueue_without_the_right_to_its_queue(
+    rig: PostRig, access: QueueAccessType
+) -> None:
+    masked = rig.admin.seeing_masked((r".\private$\*;poison",))
+    for caller in (ALICE, masked):
+        with rig.refused(AccessDenied.code):
+            rig.open("orders;poison", access, caller)
+    assert not rig.queue("orders").subqueues
+
+
+@pytest.mark.spec("Subqueues/2")
+def test_the_subqueues_of_a_reader_are_bounded_by_its_open_handles() -> None:
+    rig = PostRig(open_handles_max=4)
+    rig.create("orders")
+    for number in range(2):
+        rig.open(f"orders;sub{number}", PEEK)
+    family = rig.queue("orders").subqueues
+    assert len(family) == 2
+    with rig.refused(InsufficientResources.code):
+        rig.open("orders;sub2", PEEK)
+    assert len(family) == 2
 
 
 def test_a_connector_name_of_another_machine_opens_nothing(rig: PostRig) -> None:

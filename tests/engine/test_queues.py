@@ -28,7 +28,12 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_QUEUE_DELETED
-from posthouse.model.properties import UNLIMITED, QueueProperties, QueueScope
+from posthouse.model.properties import (
+    UNLIMITED,
+    QueueAccessType,
+    QueueProperties,
+    QueueScope,
+)
 from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, PostRig
@@ -704,12 +709,18 @@ def test_the_journal_quota_is_that_of_the_journal_at_once(rig: PostRig) -> None:
 # -- subqueues
 
 
-def test_a_subqueue_comes_with_its_first_mover_and_goes_when_nothing_is_left(rig: PostRig) -> None:
+@pytest.mark.spec("Subqueues/1", "Subqueues/2")
+@pytest.mark.parametrize("first", [PEEK, RECEIVE, MOVE])
+def test_a_subqueue_comes_with_its_first_reader_and_goes_when_nothing_is_left(
+    rig: PostRig, first: QueueAccessType
+) -> None:
     rig.create("orders")
-    with rig.refused(QueueNotFound.code):
-        rig.open("orders;poison", RECEIVE)
-    mover = rig.open("orders;Poison", MOVE)
-    assert rig.open("ORDERS;poison", PEEK).target() is mover.target()
+    family = rig.queue("orders").subqueues
+    early = rig.open("orders;Poison", first)
+    mover = rig.open("ORDERS;poison", MOVE)
+    assert early.target() is mover.target() is family["poison"]
+    rig.close(early)
+    assert list(family) == ["poison"]
     rig.send("orders", b"bad")
     source = rig.open("orders", RECEIVE)
     lookup_id = rig.peek(source).read.lookup_id
@@ -718,11 +729,11 @@ def test_a_subqueue_comes_with_its_first_mover_and_goes_when_nothing_is_left(rig
     rig.restart()
     assert rig.bodies("orders;poison") == [b"bad"]
     rig.receive("orders;poison")
-    with rig.refused(QueueNotFound.code):
-        rig.open("orders;poison", PEEK)
+    assert not rig.queue("orders").subqueues
+    with pytest.raises(QueueNotFound, match="there is no subqueue"):
+        rig.queue("orders;poison")
     rig.restart()
-    with rig.refused(QueueNotFound.code):
-        rig.open("orders;poison", PEEK)
+    assert not rig.queue("orders").subqueues
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,18 @@ class TestEveryMethod:
         assert reader.end(handle) == OK
         assert reader.close(target)["ErrorCode"] == OK
 
+    @pytest.mark.spec("Subqueues/1", "Subqueues/2")
+    def test_a_subqueue_that_is_not_there_yet_is_opened(self, reader: Reader, queue: str) -> None:
+        peeking, early = reader.open(f"{queue};early", PEEK_ACCESS), reader.open(f"{queue};early")
+        reader.ask("R_StartReceive", **starting(early, ulTimeout=ALL))
+        shown = reader.house.qm.queue(f".\\private$\\{queue}")
+        shown.move(shown.peek(timeout=0), shown.subqueue("early"))
+        assert body(reader.answer("R_StartReceive")) == b"one"
+        assert reader.end(early) == OK
+        assert reader.start(peeking, PEEK)["ErrorCode"] == IO_TIMEOUT
+        for handle in (peeking, early):
+            assert reader.close(handle)["ErrorCode"] == OK
+
     def test_a_long_message_comes_in_fragments_and_a_limit_in_sections(
         self, reader: Reader, queue: str
     ) -> None:
@@ -291,6 +303,8 @@ class TestProtection:
         deny(house, path, "anonymous")
         with pytest.raises(DCERPCException, match=r"MQ_ERROR_ACCESS_DENIED|c00e0025"):
             Reader(house, NONE).open("guarded")
+        with pytest.raises(DCERPCException, match=r"MQ_ERROR_ACCESS_DENIED|c00e0025"):
+            Reader(house, NONE).open("guarded;early")
         reader = Reader(house, PRIVACY)
         handle = reader.open("guarded")
         assert body(reader.start(handle, PEEK)) == b"secret"

@@ -369,7 +369,7 @@ class Queue:
     # -- other queues of the family, properties
 
     def subqueue(self, name: str) -> Queue:
-        """A subqueue; it is made by moving something into it."""
+        """Return a subqueue; the first who receives from it or moves a message there makes it."""
         return self._manager.queue(extended(self.name, name))
 
     @property

@@ -288,7 +288,21 @@ class Ground:
         quota = self.shared.machine_quota
         if quota is not None and self.size + self.reserved + size > quota:
             return "MachineQuotaExceeded"
-        return "" if queue.has_room(size) else "QueueQuotaExceeded"
+        return "" if self.has_room(queue, size) else "QueueQuotaExceeded"
+
+    def has_room(self, root: Queue, size: int) -> bool:
+        """Whether a queue takes this many bytes more; its subqueues share its quota."""
+        inside = [
+            queue.size
+            for queue in self.numbered.values()
+            if queue.facts.role == "subqueue" and queue.facts.parent == root.number
+        ]
+        return root.has_room(sum(inside) + size)
+
+    def reserve_move(self, letter: Letter, target: Queue, size: int) -> None:
+        """Room for a move of an open transaction; moves inside a family need none."""
+        if self.root(self.numbered[letter.queue]) is not self.root(target):
+            self.root(target).reserved += size
 
     def root(self, queue: Queue) -> Queue:
         """The queue a subqueue belongs to, or the queue itself."""

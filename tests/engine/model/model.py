@@ -103,9 +103,10 @@ class Model(FarReaders):
             else:
                 self.happened("express letter of a prepared receive lost in a crash")
                 continue
-            if kind != "receive":
-                queue.reserved += letter.size
+            if kind == "move":
+                self.reserve_move(letter, queue, letter.size)
             if kind == "send":
+                queue.reserved += letter.size
                 self.reserved += letter.size
             transaction.operations.append(Operation(kind, letter, queue, reason))
         self.transactions[prepared.name] = transaction
@@ -396,7 +397,7 @@ class Model(FarReaders):
 
     def _commit_move(self, operation: Operation) -> None:
         letter, target = operation.letter, operation.queue
-        target.reserved -= letter.size
+        self.reserve_move(letter, target, -letter.size)
         lock, letter.lock = letter.lock, None
         assert lock is not None
         expired = lock.expired or (letter.expires is not None and letter.expires <= self.utc)
@@ -414,9 +415,10 @@ class Model(FarReaders):
         touched = self._touched(transaction)
         for operation in sorted(transaction.operations, key=lambda one: one.letter.order):
             letter = operation.letter
-            if operation.kind != "receive":
-                operation.queue.reserved -= letter.size
+            if operation.kind == "move":
+                self.reserve_move(letter, operation.queue, -letter.size)
             if operation.kind == "send":
+                operation.queue.reserved -= letter.size
                 self.reserved -= letter.size
             if operation.kind != "send":
                 lock, letter.lock = letter.lock, None

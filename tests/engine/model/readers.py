@@ -36,7 +36,7 @@ class Readers(Ground):
     # -- open and close
 
     def open(self, name: str, access: str, caller: str) -> Descriptor:
-        """Open Queue; a missing subqueue comes into being for whoever may move letters there."""
+        """Open Queue; a missing subqueue comes into being for a reader with the right to it."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self._missing_subqueue(name, access, caller)
@@ -50,7 +50,7 @@ class Readers(Ground):
 
     def _missing_subqueue(self, name: str, access: str, caller: str) -> Queue:
         root = self.queues.get(name.partition(";")[0])
-        if root is None or ";" not in name or access != "move":
+        if root is None or ";" not in name or access == "send":
             raise Refusal("QueueNotFound")
         self._require(root, access, caller)
         facts = Facts(
@@ -514,7 +514,7 @@ class Readers(Ground):
             raise Refusal(*reasons)
         if transaction is not None:
             letter.lock = Lock(transaction, None)
-            to_queue.reserved += letter.size
+            self.reserve_move(letter, to_queue, letter.size)
             transaction.operations.append(Operation("move", letter, to_queue))
             return
         self.carry(letter, to_queue)
@@ -534,7 +534,8 @@ class Readers(Ground):
         reasons = []
         if source is target:
             reasons.append("UnsupportedOperation")
-        if not target.has_room(letter.size):
+        root = self.root(target)
+        if root is not self.root(source) and not self.has_room(root, letter.size):
             reasons.append("QueueQuotaExceeded")
         special = target.facts.role in ("journal", "system")
         if target.facts.transactional != letter.transactional and not special:

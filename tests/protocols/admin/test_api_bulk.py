@@ -102,6 +102,7 @@ def test_messages_move_to_a_subqueue_and_back(tmp_path: Path) -> None:
         await bulk(rig, "move", POISON, to=ORDERS, where="priority < 8")
         assert len(await rig.labels()) == 7
         assert (await rig.get(at(POISON))).status == 404
+        assert (await rig.get(at(POISON) + "/messages")).status == 404  # a look does not make it
 
     with_api(tmp_path, work)
 

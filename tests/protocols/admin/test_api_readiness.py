@@ -127,7 +127,12 @@ def test_paused_queues_with_messages_and_full_queues_are_problems(tmp_path: Path
         assert full.startswith("ALPHA\\private$\\orders: 9")
         assert "% of its quota of 10 KiB is used." in full
         await rig.post(f"{far}/resume")
-        await rig.post(f"{queue}/purge")
+        moved = await rig.post(f"{queue}/move", {"to": f"{ORDERS};retry", "where": "priority < 8"})
+        assert moved.json["done"] == 2
+        problems = (await rig.get("/api/v1/status")).json["problems"]
+        (full,) = [one for one in problems if "quota" in one]
+        assert full.startswith("ALPHA\\private$\\orders: 9")  # its subqueues are counted
+        await rig.post(f"{queue}%3Bretry/purge")
         assert (await rig.get("/api/v1/status")).json["problems"] == []
 
     with_api(tmp_path, work)

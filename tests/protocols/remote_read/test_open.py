@@ -109,8 +109,10 @@ def test_every_kind_of_name_that_can_be_read_is_opened(rig, reader):
         assert reader.opening(queue_format_of(name)).response.handle != NULL_HANDLE, name
 
 
-def test_a_subqueue_is_opened_by_its_own_type(rig, reader):
-    context, _ = reader.open_for_move("orders;retry")
+@pytest.mark.spec("Subqueues/1")
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_subqueue_is_opened_by_its_own_type(rig, reader, moves):
+    context = reader.open_for_move("orders;retry") if moves else reader.open("orders;retry")
     name = parse_name(r"DIRECT=OS:ALPHA\private$\orders;retry")
     assert isinstance(name, DirectName)
     found = queue_format_of(name)
@@ -165,7 +167,7 @@ def test_other_accesses_and_share_modes_are_invalid_before_the_name_is_looked_at
         "PRIVATE=00000000-0000-0000-0000-000000000001\\00000005",
         "PUBLIC=00000000-0000-0000-0000-000000000001",
         "MACHINE=00000000-0000-0000-0000-000000000001;JOURNAL",
-        r"orders;nosuch",
+        r"nowhere;poison",
     ],
 )
 def test_a_name_of_no_queue_here_is_a_fault(reader, name):

@@ -58,16 +58,27 @@ def _halves(values: array[int]) -> tuple[array[int], array[int]]:
 
 
 class QueueState:
-    """One queue's messages in order, and its books: a durable line and an express line."""
+    """One queue's messages in order, and its books: a durable line and an express line.
 
-    __slots__ = ("books", "bytes", "count", "express_books", "order")
+    A subqueue has the state of its queue as `parent`, whose `subqueue_bytes` are those of all its
+    subqueues: they share one quota. The log has neither; `join` derives them when queues are made.
+    """
+
+    __slots__ = ("books", "bytes", "count", "express_books", "order", "parent", "subqueue_bytes")
 
     def __init__(self) -> None:
         self.order = Order()
         self.count = 0
         self.bytes = 0
+        self.subqueue_bytes = 0
+        self.parent: QueueState | None = None
         self.books = [0] * COLUMNS
         self.express_books = [0] * COLUMNS
+
+    def join(self, parent: QueueState) -> None:
+        """Count the messages of this subqueue in its queue, from now on."""
+        self.parent = parent
+        parent.subqueue_bytes += self.bytes
 
 
 class Snapshot(msgspec.Struct):
@@ -188,6 +199,8 @@ class State:
                 queue.order.lane(priority).insert(row.lookup_id + at, number + at)
         queue.count += count
         queue.bytes += size
+        if queue.parent is not None:
+            queue.parent.subqueue_bytes += size
         self.bytes += size
         books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
         books[ACCEPTED] += count
@@ -246,6 +259,8 @@ class State:
         size = sum(sizes)
         queue.count += count
         queue.bytes += size
+        if queue.parent is not None:
+            queue.parent.subqueue_bytes += size
         self.bytes += size
         queue.books[ACCEPTED] += count
         if expiries.count(NEVER) != count:
@@ -334,6 +349,8 @@ class State:
         size = sum(rows.word(SIZE_WORD))
         queue.count -= len(rows)
         queue.bytes -= size
+        if queue.parent is not None:
+            queue.parent.subqueue_bytes -= size
         self.bytes -= size
         if timed := len(rows) - rows.word(EXPIRES_WORD).count(NEVER):
             self.calendar.left(self._still_due, timed)
@@ -363,6 +380,8 @@ class State:
         lane.insert(row.lookup_id, number)
         queue.count += 1
         queue.bytes += row.size
+        if queue.parent is not None:
+            queue.parent.subqueue_bytes += row.size
         self.bytes += row.size
         if counted:
             books = queue.express_books if row.flags & FLAG_EXPRESS else queue.books
@@ -380,6 +399,8 @@ class State:
         queue.order.lane(row.priority).remove(row.lookup_id)
         queue.count -= 1
         queue.bytes -= row.size
+        if queue.parent is not None:
+            queue.parent.subqueue_bytes -= row.size
         self.bytes -= row.size
         if row.expires != NEVER:
             self.calendar.left(self._still_due)

@@ -115,8 +115,9 @@ def nearly_full(queues: Collection[Queue]) -> list[Queue]:
 
 
 def fill_percent(queue: Queue) -> int:
-    """How much of its own quota the messages of a queue take up."""
-    return queue.state.bytes * 100 // (queue.definition.quota_kib << 10)
+    """Return how much of its own quota a queue and its subqueues take up."""
+    used = queue.state.bytes + queue.state.subqueue_bytes
+    return used * 100 // (queue.definition.quota_kib << 10)
 
 
 class Waiting(NamedTuple):

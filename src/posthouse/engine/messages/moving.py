@@ -144,8 +144,9 @@ class Moving:
             raise UnsupportedOperation(
                 "the message is already in that queue", "Name another queue to move it to."
             )
-        if not target.has_room_for(before + row.size):
-            raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
+        root = target.root
+        if root is not source.root and not root.has_room_for(before + row.size):
+            raise QueueQuotaExceeded(f"the quota of {root.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:
             return
         if target.definition.transactional is not bool(row.flags & FLAG_TRANSACTIONAL):

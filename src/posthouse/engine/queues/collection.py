@@ -204,6 +204,7 @@ class Queues(QueueNames):
         elif role is QueueRole.SUBQUEUE and parent is not None and path is not None:
             queue.parent = parent
             parent.subqueues[path.subqueue.casefold()] = queue
+            queue.state.join(parent.state)
         elif path is not None:
             self._by_key[path.local_key] = queue
         if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
@@ -309,7 +310,7 @@ class Queues(QueueNames):
         )
 
     def create_subqueue(self, root: Queue, path: PathName) -> Queue:
-        """A subqueue comes into being when somebody opens it to move messages there."""
+        """Make a subqueue, as it is opened for the first time; `drop_empty_subqueue` ends it."""
         definition = QueueDefinition(
             number=self.core.queue_numbers.next(),
             queue_type=root.definition.queue_type,
@@ -333,7 +334,7 @@ class Queues(QueueNames):
             or queue.deleted
             or parent is None
             or queue.path is None
-            or queue.reserved  # a transaction is going to move messages there
+            or queue.awaited
             or queue.groups
         ):
             return

@@ -118,6 +118,12 @@ class QueueNames:
                 "that foreign site",
                 "Read it at a machine that is, or make it one: `directory machine create`.",
             )
+        if self.missing_subqueue(name) is not None:
+            return QueueNotFound(
+                f"there is no subqueue {name}: no message is in it",
+                "A subqueue comes into being as it is opened for receiving or a message is moved "
+                "there, and goes when it is closed and empty.",
+            )
         if self._would_be_here(name):
             return QueueNotFound(f"there is no queue {name} here")
         return QueueNotFound(
@@ -242,6 +248,8 @@ class QueueNames:
                 raise UnsupportedFormatNameOperation(
                     f"{name.protocol} is a transport this program does not have"
                 )
+            if name.subqueue:
+                raise cannot_send_to_subqueue(name)
             own = self.is_own(name.host, name.port)
         elif isinstance(name, PrivateName):
             own = name.guid == self.core.guid
@@ -251,7 +259,7 @@ class QueueNames:
             own = False
         if own:
             raise QueueNotFound(f"there is no queue {name} here")
-        if name.suffix in READ_ONLY_SUFFIXES or (isinstance(name, DirectName) and name.subqueue):
+        if name.suffix in READ_ONLY_SUFFIXES:
             raise UnsupportedFormatNameOperation(f"{name} is a queue that cannot be sent to")
 
     def _public_is_own(self, name: PublicName) -> bool:
@@ -266,6 +274,14 @@ class QueueNames:
 
     def _is_ours(self, published: PublishedQueue) -> bool:
         return self.is_own(PathName.parse(published.pathname).computer, None)
+
+
+def cannot_send_to_subqueue(name: object) -> UnsupportedFormatNameOperation:
+    """Return the refusal to send to a subqueue, whether it exists or not."""
+    return UnsupportedFormatNameOperation(
+        f"messages cannot be sent to a subqueue, as {name} is",
+        "Send to the queue itself; `posthouse message move` brings messages into its subqueues.",
+    )
 
 
 def is_service_queue(name: FormatName) -> bool:

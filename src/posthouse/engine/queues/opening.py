@@ -6,7 +6,11 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.ledger.parts import ClaimedMessages, ForeignSystems, PacketReads, Waiters
 from posthouse.engine.queues.collection import Queues
-from posthouse.engine.queues.naming import REFUSED_PROTOCOLS, is_service_queue
+from posthouse.engine.queues.naming import (
+    REFUSED_PROTOCOLS,
+    cannot_send_to_subqueue,
+    is_service_queue,
+)
 from posthouse.engine.queues.open_queues import (
     ADMIN,
     PEEKING,
@@ -238,14 +242,16 @@ class Opening:
         if queue is not None:
             return queue
         missing = registry.missing_subqueue(name)
-        if access is not QueueAccessType.MOVE or missing is None:
+        if missing is None:
             raise registry.nothing_to_read(name)
-        self.check_role(missing[0], access)
-        self.require(missing[0], caller, access)
+        parent, path = missing
+        self.check_role(parent, access)
+        caller.check_masks(str(path), _RIGHTS[access])
+        self.require(parent, caller, access)
         return None
 
     def _make(self, name: PathName | FormatName, access: QueueAccessType) -> Queue:
-        """The queue that was missing: of a sender an outgoing one, of a mover a subqueue."""
+        """Make the queue that was missing: an outgoing one for a sender, else a subqueue."""
         registry = self._registry
         if access is _SEND:
             return registry.sending_target(name)
@@ -258,6 +264,8 @@ class Opening:
         role = queue.definition.role
         if role is QueueRole.INTERNAL:
             raise AccessDenied(f"{queue.name} belongs to the queue manager itself")
+        if access is _SEND and role is QueueRole.SUBQUEUE:
+            raise cannot_send_to_subqueue(queue.name)
         if access is _SEND and role not in (QueueRole.PLAIN, QueueRole.OUTGOING):
             raise UnsupportedFormatNameOperation(f"{queue.name} is a queue that cannot be sent to")
         if (access in ADMIN) != (role is QueueRole.OUTGOING) and access is not _SEND:

@@ -194,6 +194,7 @@ class Queue:
 
     __slots__ = (
         "aliases",
+        "awaited",
         "ceiling_kib",
         "claim",
         "consumer",
@@ -229,7 +230,8 @@ class Queue:
         self.aliases: dict[int, int] = {}  # lookup ids from before a move, of the whole family
         self.outgoing: Outgoing | None = None
         self.locked = 0
-        self.reserved = 0  # bytes of uncommitted sends: they count against the quota
+        self.reserved = 0  # bytes of uncommitted sends, also to subqueues: the quota counts them
+        self.awaited = 0  # messages that open transactions are going to move here
         self.deleted = False
         self.groups: dict[str, Group] = {}
         self.consumer: Group | None = None  # the last group that had its lease or has claims
@@ -244,8 +246,24 @@ class Queue:
         self.limit = (1 << 63) if quota == UNLIMITED else quota << 10
 
     def has_room_for(self, size: int) -> bool:
-        """Whether its quota leaves that number of bytes; uncommitted sends count (O12)."""
-        return self.state.bytes + self.reserved + size <= self.limit
+        """Whether its quota leaves that number of bytes; uncommitted sends count (O12).
+
+        Subqueues share the quota of their queue, so ask this of the `root` of a subqueue.
+        """
+        state = self.state
+        return state.bytes + state.subqueue_bytes + self.reserved + size <= self.limit
+
+    def expect(self, source: Queue, size: int) -> None:
+        """Keep the queue, and room in it, for a message that an open transaction moves here."""
+        self.awaited += 1
+        if self.root is not source.root:
+            self.root.reserved += size
+
+    def expect_no_more(self, source: Queue, size: int) -> None:
+        """Undo `expect`: the transaction has ended."""
+        self.awaited -= 1
+        if self.root is not source.root:
+            self.root.reserved -= size
 
     @property
     def root(self) -> Queue:

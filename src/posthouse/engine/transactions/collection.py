@@ -208,7 +208,7 @@ class Transactions:
         """A move: locked in the source, seen in the target after the commit, its room reserved."""
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction))
-        target.reserved += self._reading.row(number).size
+        target.expect(queue, self._reading.row(number).size)
         transaction.add(TransactionalOperation(OperationType.MOVE, target.number, number))
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
@@ -407,7 +407,7 @@ class Transactions:
         source, target = core.queues[row.queue], core.queues.get(operation.queue)
         lock = core.unlock(source, operation.number)
         if target is not None:
-            target.reserved -= row.size
+            target.expect_no_more(source, row.size)
         expired = lock.expired or row.expires <= core.utc  # it is over where it was
         if target is None or target.deleted or expired:
             self._reading.returned(source, operation.number, row, lock, change)
@@ -460,7 +460,7 @@ class Transactions:
         self._reading.returned(queue, operation.number, row, lock, change)
         target = core.queues.get(operation.queue)
         if operation.kind is OperationType.MOVE and target is not None:
-            target.reserved -= row.size
+            target.expect_no_more(queue, row.size)
 
     # -- shared
 

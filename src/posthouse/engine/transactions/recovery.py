@@ -62,5 +62,10 @@ def _find_again(core: Ledger, transaction: Transaction, stored: StoredOperation,
         core.lock(core.queues[row.queue], number, lock)
         operation = TransactionalOperation(stored.kind, stored.queue, number, stored.reason)
         transaction.add(operation)
-    if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
-        core.queues[stored.queue].reserved += row.size
+    target = core.queues.get(stored.queue)
+    if target is None or stored.kind is OperationType.DEQUEUE:
+        return
+    if stored.kind is OperationType.ENQUEUE:
+        target.reserved += row.size
+    else:
+        target.expect(core.queues[row.queue], row.size)

@@ -242,7 +242,14 @@ def _outgoing(manager: QueueManager, name: PathName | FormatName) -> Queue | Non
 def opened(
     manager: QueueManager, text: str, access: QueueAccessType, context: Context
 ) -> Iterator[OpenQueueDescriptor]:
-    """A queue open for the length of a step; an outgoing one the way that administrators do."""
+    """Open a queue for the length of a step; an outgoing one the way that administrators do.
+
+    A subqueue has to be there: a look at it for one step does not make it.
+    """
+    name = parse_name(text)
+    access = _access_of(manager, name, access)
+    if access is not Access.SEND and not manager.queues.would_open(name, access, context.caller):
+        raise manager.queues.nothing_to_read(name)
     descriptor = open_queue(manager, text, access, context)
     try:
         yield descriptor
@@ -255,7 +262,15 @@ def open_queue(
 ) -> OpenQueueDescriptor:
     """Opens a queue for reading or sending; the caller closes it."""
     name = parse_name(text)
+    access = _access_of(manager, name, access)
+    return manager.queues.open_queue(name, access, context.caller, association=context)
+
+
+def _access_of(
+    manager: QueueManager, name: PathName | FormatName, access: QueueAccessType
+) -> QueueAccessType:
+    """Return the access that a reader of the queue needs: outgoing queues have one of their own."""
     administrative = _ADMINISTRATIVE.get(access)
     if administrative and manager.queues.find_local(name) is None and _outgoing(manager, name):
-        access = administrative
-    return manager.queues.open_queue(name, access, context.caller, association=context)
+        return administrative
+    return access

@@ -79,6 +79,6 @@ class Trial:
     ) -> None:
         """Whether it could be moved there; a subqueue may have to be made."""
         for target in targets(manager, name, QueueAccessType.MOVE, source.caller):
-            before = self._room.bytes_of.get(target.number, 0)
+            before = self._room.of(target.root)
             row = manager.messages.check_move(source, lookup_id, target, before)
-            self._room.take(target, row.size)
+            self._room.take(target.root, row.size)
