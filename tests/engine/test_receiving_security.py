@@ -74,6 +74,16 @@ def test_a_certificate_nobody_registered_drops_the_message() -> None:
     assert rig.answer_classes() == [NACK_BAD_SIGNATURE]
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/15")
+def test_the_certificate_of_another_under_a_known_name_drops_the_message() -> None:
+    rig = SigningRig(send_insecure_nacks=True)
+    rig.take(rig.signed())
+    rig.sign_as(rig.maria, "stranger")
+    rig.take(rig.signed())
+    assert rig.flags() == [FLAG_AUTHENTICATED]
+    assert rig.answer_classes() == [ACK_REACH_QUEUE, NACK_BAD_SIGNATURE]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/24", "MS-MQQB 3.1.5.8.3/26", "MS-MQQB 3.1.5.8.3/27")
 def test_rights_are_those_of_the_signer() -> None:
     rig = SigningRig()

@@ -244,6 +244,7 @@ class Hand:
         self.sender.send([packet])
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/15")
 def test_a_signature_proves_who_sent_a_message(street: Street) -> None:
     qm, sender = street.qm, street.stranger()
     hand, letters = Hand(sender), qm.queue(LETTERS)
@@ -263,6 +264,8 @@ def test_a_signature_proves_who_sent_a_message(street: Street) -> None:
         (name, True) for name in ("ada", "bob", "gamma", "bob", "eve")
     ]
     assert [one.sender for one in came[:2]] == [sid, bob]
+    hand.write("eve", parse_sid(sid))  # her own key and certificate, under the name of another
+    assert street.refusals("nack-bad-signature") == 1
     qm.call("PATCH", "/users/ada", {"disabled": True})
     hand.write("ada", parse_sid(sid))
     assert street.refusals("nack-access-denied") == 1
@@ -271,7 +274,7 @@ def test_a_signature_proves_who_sent_a_message(street: Street) -> None:
     qm.call("DELETE", f"/certificates/{machine['guid']}")
     hand.write("gamma", kind=2)
     hand.write("nobody", kind=0)
-    assert street.refusals("nack-bad-signature") == 2
+    assert street.refusals("nack-bad-signature") == 3
     assert [(one.label, one.authenticated) for one in letters.browse()] == [("nobody", False)]
 
 

@@ -206,6 +206,16 @@ def test_certificate_is_searched_once_and_then_remembered_with_its_owner() -> No
     assert (cached.security_id, cached.cached_ms) == (ALICE, NOW)
 
 
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/10")
+def test_another_certificate_under_a_remembered_name_does_not_prove_the_sender() -> None:
+    pair = Pair()
+    assert pair.open(pair.signed(sample())).authenticated
+    pair.here.users[ALICE] = ["bob"]  # a good signature, by a key that is not hers
+    found = pair.open(pair.signed(sample(body=b"<forged/>")))
+    assert found.refusal == NACK_BAD_SIGNATURE
+    assert (found.authenticated, found.proven_sid) == (False, b"")
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/13")
 def test_full_certificate_cache_drops_its_oldest_half() -> None:
     pair = Pair(receiving=MessageSecuritySettings(certificate_cache_size=2))

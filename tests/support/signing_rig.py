@@ -37,13 +37,17 @@ class SigningRig(AnswerRig):
                 {AES_PROVIDER: private_key("own")}, certificate("own"), {}
             )
         )
-        ring = MemoryRing()
+        ring = self._ring = MemoryRing()
         ring.users = {self.maria: [MARIA], STRANGER: ["stranger"]}
         ring.published[self.guid] = [provider_key(AES_PROVIDER, "own")]
         self.far = MessageSecurity(ring, random.Random(2).randbytes)
 
     def signed(self, sid: bytes = b"", **attributes: Any) -> bytes:
         return self.far.sign(self.asking(**attributes), sid or self.maria)
+
+    def sign_as(self, sid: bytes, name: str) -> None:
+        """From now on messages under this SID are signed with the key and certificate of `name`."""
+        self._ring.users[sid] = [name]
 
     def sealed(self, **attributes: Any) -> bytes:
         name = str(PrivateName(self.guid, self.queue("orders").number))
