@@ -60,6 +60,16 @@ def test_who_it_is(manager: Manager) -> None:
     assert "ALPHA" in repr(manager)
 
 
+@pytest.mark.spec("MS-MQQB 3.1.3.2/16")
+def test_the_guid_of_a_queue_manager_is_its_own_whatever_it_is_called(tmp_path: Path) -> None:
+    guids = []
+    for home in (tmp_path / "one", tmp_path / "two", tmp_path / "one"):
+        with posthouse.open(home, name="ALPHA") as opened:
+            guids.append(opened.guid)
+    first, second, again = guids
+    assert first == again != second
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.15/2", "MS-MQDMPR 3.1.7.1.9/10")
 def test_a_message_goes_in_and_comes_out(manager: Manager, path: str) -> None:
     queue = manager.create_queue(path)

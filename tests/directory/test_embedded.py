@@ -286,6 +286,17 @@ def test_a_read_finds_the_first_object_that_fits_every_filter() -> None:
     assert world.directory.read(RoutingLink, [cheap, nothing]).status is NOT_FOUND
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/1")
+def test_an_object_that_is_asked_for_by_its_key_has_to_fit_the_other_filters_too() -> None:
+    world = World()
+    world.add(queue(1, r"A\q", label="x"))
+    for key in (Filter("identifier", Operator.EQUALS, guid(1)), *equals("pathname", r"A\q")):
+        for label, status in (("x", SUCCESS), ("y", NOT_FOUND)):
+            other = Filter("label", Operator.EQUALS, label)
+            for filters in ((key, other), (other, key)):
+                assert world.directory.read(Queue, filters).status is status
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/4")
 def test_with_an_attribute_list_only_those_are_filled() -> None:
     world = World()

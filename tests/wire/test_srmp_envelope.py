@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -99,6 +100,22 @@ def test_elements_are_known_under_any_prefix() -> None:
 )
 def test_elements_of_other_namespaces_are_not_ours(old: str, new: str, why: str) -> None:
     refused(simple().decode().replace(old, new), why)
+
+
+@pytest.mark.spec("MC-MQSRM 2.2.3/5")
+@pytest.mark.parametrize(
+    ("element", "child"),
+    [("path", "to"), ("path", "id"), ("properties", "expiresAt"), ("Msmq", "Priority")],
+)
+def test_children_of_other_namespaces_are_not_ours(element: str, child: str) -> None:
+    good = simple(DURABLE).decode()
+    first = re.search(rf"<{child}>[^<]*</{child}>", good)
+    assert first is not None
+    foreign = f'<x:{child} xmlns:x="urn:other">forged</x:{child}>'
+    for pair in (foreign + first[0], first[0] + foreign):
+        beside = good.replace(first[0], pair)
+        assert read_envelope(beside.encode()) == read_envelope(good.encode()), element
+    refused(good.replace(first[0], foreign), child)
 
 
 @pytest.mark.spec("MC-MQSRM 2.2.3/4", "MC-MQSRM 2.2.3/5")

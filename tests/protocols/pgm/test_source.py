@@ -89,6 +89,19 @@ def test_everything_together_keeps_within_seventy_kilobytes_a_second() -> None:
     assert sum(size for _, size in sizes) >= 0.9 * 70_000 * 10
 
 
+@pytest.mark.spec("MC-MQSRM 2.1.3.1/1", "PGM/21")
+def test_spms_keep_within_the_rate_as_data_does() -> None:
+    settings = replace(DOCUMENT, rate=7_000, ambient_packets=1)
+    sender = Sender(settings)
+    sender.offer(*[b"x"] * 1_000)
+    sender.run_until(3_000)
+    sizes = [(at, len(raw)) for (at, _), (_, raw) in zip(sender.packets, sender.raw, strict=True)]
+    assert len(sender.of(SPM)) > 100
+    for begin in range(0, 2_000, 250):
+        span = [size for at, size in sizes if begin <= at < begin + 1_000]
+        assert sum(span) <= settings.rate + settings.rate * settings.bucket_ms // 1_000 + 48
+
+
 @pytest.mark.spec("MC-MQSRM 2.1.3.1/9")
 def test_rate_and_window_can_be_set() -> None:
     sender = Sender(replace(DOCUMENT, rate=7_000, window_ms=1_000))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -238,33 +239,39 @@ def test_the_figures_count_calls_faults_and_logins():
 # -- ports
 
 
-def two_free_ports() -> tuple[socket.socket, int]:
-    """A port that is taken, with the next one that is tried free."""
+@contextmanager
+def taken_ports(steps: int = 1) -> Iterator[int]:
+    """So many ports that are taken, the first of them, and the next one that is tried free."""
     while True:
-        taken, next_one = socket.socket(), socket.socket()
-        with next_one:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
+        with ExitStack() as held:
+            sockets = [held.enter_context(socket.socket()) for _ in range(steps)]
+            sockets[0].bind(("127.0.0.1", 0))
+            port = sockets[0].getsockname()[1]
             try:
-                assert port + 11 <= PORT_MAX
-                next_one.bind(("127.0.0.1", port + 11))
-                return taken, port
+                assert port + 11 * steps <= PORT_MAX
+                for step, one in enumerate(sockets):
+                    if step:
+                        one.bind(("127.0.0.1", port + 11 * step))
+                    one.listen()
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", port + 11 * steps))
             except (AssertionError, OSError):
-                taken.close()
+                continue
+            yield port
+            return
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.1/2", "RPC/34")
-def test_a_port_that_is_taken_is_stepped_over_by_eleven():
+@pytest.mark.parametrize("taken", [1, 3])
+def test_a_port_that_is_taken_is_stepped_over_by_eleven(taken):
     async def story(place: House) -> None:
-        taken, port = two_free_ports()
-        with taken:
-            node = node_of(place)
+        with taken_ports(taken) as port:
+            node, free = node_of(place), port + 11 * taken
             door = RemoteReadServer(node, step=True)
-            assert await door.start("127.0.0.1", port) == f"127.0.0.1:{port + 11}"
-            assert node.remote.port == port + 11
-            reader = await Visitor(port + 11).connect()
-            assert (await reader.call(0)).port == port + 11
+            assert await door.start("127.0.0.1", port) == f"127.0.0.1:{free}"
+            assert node.remote.port == free
+            reader = await Visitor(free).connect()
+            assert (await reader.call(0)).port == free
             reader.close()
             await door.stop(1.0)
 
@@ -273,8 +280,7 @@ def test_a_port_that_is_taken_is_stepped_over_by_eleven():
 
 def test_a_port_that_was_asked_for_is_not_stepped_over():
     async def story(place: House) -> None:
-        taken, port = two_free_ports()
-        with taken, pytest.raises(OSError, match="in use"):
+        with taken_ports() as port, pytest.raises(OSError, match="in use"):
             await RemoteReadServer(node_of(place)).start("127.0.0.1", port)
 
     run(story)
@@ -287,8 +293,7 @@ def node_of(place: House) -> RemoteReadNode:
 def test_a_mapper_that_nobody_asked_for_does_without_its_port():
     async def story(place: House) -> None:
         missed: list[str] = []
-        taken, port = two_free_ports()
-        with taken:
+        with taken_ports() as port:
             door = EndpointMapperServer(
                 node_of(place), missed=lambda where, error: missed.append(where)
             )
