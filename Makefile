@@ -98,8 +98,8 @@ site: $(READY) ## the documentation as a site with search, in build/site; it nee
 conformance: $(READY) ## runs the tests of rules and doors, and writes which of them prove a rule
 	@$(PY) -m tools.conformance_evidence $(CONFORMANCE_ARGS) -n $(WORKERS) --dist worksteal
 
-conformance-audit: $(READY) ## plants a fault for RULES random rules and sees whether tests notice (SEED)
-	@$(PY) -m tools.conformance_audit --seed $(SEED) --rules $(RULES) --workers $(WORKERS) \
+conformance-audit: $(READY) ## plants a fault for RULES random rules and sees whether tests notice
+	@$(PY) -m tools.conformance_audit --rules $(RULES) --workers $(WORKERS) \
 	  --report .conformance/audit.txt
 
 mutants: $(READY) ## breaks recent lines one by one and looks which tests notice (MUTANTS_ARGS)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import conformance, conformance_digests, conformance_results
+from tools import conformance, conformance_audit, conformance_digests, conformance_results
 
 SOURCE = {
     "__init__.py": "",
@@ -208,7 +208,8 @@ def build(project: Path) -> None:
     (project / "tests" / "slow" / "test_slow.py").write_text("def test(): assert False\n")
     (project / "tests" / "unit" / "test_unit.py").write_text(UNIT_TESTS)
     (project / "pytest.ini").write_text(
-        "[pytest]\npythonpath = src\nmarkers = spec(*rules): rules\naddopts = -p no:cacheprovider\n"
+        "[pytest]\npythonpath = src\naddopts = -p no:cacheprovider\n"
+        "markers = spec(*rules, clause=): rules\n"
     )
 
 
@@ -355,28 +356,29 @@ class TestAudit:
     @pytest.mark.soak
     def test_a_check_that_cannot_fail_is_found(self, measured: Path) -> None:
         before = {path: path.read_bytes() for path in (measured / "src").rglob("*.py")}
-        done = tool("conformance_audit", measured, "--rules", "60", "--workers", "2")
+        done = tool("conformance_audit", measured, "--rules", "60", "--workers", "2", "--seed", "1")
         assert done.returncode == 1
         lines = done.stdout.splitlines()
         assert any(line.startswith("noticed: TINY 1/live [src/tiny/adding.py:") for line in lines)
         assert any(line.startswith("not noticed: TINY 1/blind [") for line in lines)
         assert any("noticed: TINY 1/killed [src/tiny/" in line for line in lines)
-        assert re.search(r"^\d of 8 noticed, ", done.stdout, re.MULTILINE)
+        assert re.search(r"^\d of 8 noticed by the first mistake, ", done.stdout, re.MULTILINE)
         assert {path: path.read_bytes() for path in (measured / "src").rglob("*.py")} == before
 
     def test_it_finds_lines_that_moved_and_follows_tests_by_itself(self, project: Path) -> None:
         adding = project / "src" / "tiny" / "adding.py"
         edit(adding, "import os", "# moved\n\n\nimport os")
-        rare = tool("conformance_audit", project, "--only", "TINY 1/rare", "--workers", "1")
+        words = ("--workers", "1", "--seed", "1")
+        rare = tool("conformance_audit", project, "--only", "TINY 1/rare", *words)
         assert "tests are followed" not in rare.stdout
         assert re.search(r"^noticed: TINY 1/rare \[src/tiny/adding.py:\d+ \w+\]", rare.stdout, re.M)
         assert "1 had lines that no other test runs; 0 more had no line" in rare.stdout
         shutil.rmtree(project / ".conformance")
         edit(adding, "one + other", "other + one")
-        live = tool("conformance_audit", project, "--only", "TINY 1/live", "--workers", "1")
+        live = tool("conformance_audit", project, "--only", "TINY 1/live", *words)
         assert live.returncode == 0
         assert "10 tests are followed; 10 run now" in live.stdout
-        assert "1 of 1 noticed, 1 by the first mistake" in live.stdout
+        assert "1 of 1 noticed by the first mistake, 1 by one of three" in live.stdout
 
     def test_a_rule_whose_lines_many_tests_run_has_none_and_is_replaced(
         self, project: Path
@@ -387,14 +389,39 @@ class TestAudit:
         tests.write_text(tests.read_text() + "\n\n" + "\n\n\n".join(marked))
         tool("conformance_evidence", project)
         some = tool("conformance_audit", project, "--rules", "2", "--workers", "1", "--seed", "9")
-        assert "2 of 8 rules that are done" in some.stdout
+        assert "2 of 8 rules that tests prove, seed 0x00000009\n" in some.stdout
         assert re.search(r"^no line of its own: TINY 1/\w+ \[\] unit/", some.stdout, re.M)
-        assert " of 2 noticed, " in some.stdout
+        assert " of 2 noticed by the first mistake, " in some.stdout
 
-    def test_a_rule_that_is_not_done_cannot_be_tried(self, measured: Path) -> None:
-        done = tool("conformance_audit", measured, "--only", "TINY 1/dead")
+    def test_a_rule_that_no_test_proves_cannot_be_tried(self, measured: Path) -> None:
+        done = tool("conformance_audit", measured, "--only", "TINY 1/dead", "--seed", "1")
         assert done.returncode == 1
-        assert "not among the rules that are done: TINY 1/dead" in done.stderr
+        assert "not among the rules that tests prove: TINY 1/dead" in done.stderr
+
+    def test_rules_are_drawn_by_the_last_commit(self, project: Path, tmp_path: Path) -> None:
+        with pytest.raises(conformance.BadInput, match="there is no commit to draw rules by"):
+            conformance_audit.seed_of_commit(tmp_path)
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+        person = ("-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false")
+        words = ["git", *person, "commit", "-q", "--allow-empty", "-m", "x"]
+        subprocess.run(words, cwd=project, check=True)
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True
+        )
+        assert f"{conformance_audit.seed_of_commit(project):08x}" == done.stdout[:8]
+
+    def test_each_clause_of_a_rule_is_tried_by_its_own_tests(self, project: Path) -> None:
+        rules = project / "conformance" / "tiny.toml"
+        edit(rules, 'id = "TINY 1/live"\n', 'id = "TINY 1/live"\nclauses = ["sum", "less"]\n')
+        tests = project / "tests" / "unit" / "test_unit.py"
+        marked = '@pytest.mark.spec("TINY 1/live", clause="{}")\ndef test_{}'.format
+        edit(tests, '@pytest.mark.spec("TINY 1/live")\ndef test_live', marked("sum", "live"))
+        rare = '@pytest.mark.spec("TINY 1/rare")\n'
+        edit(tests, rare, rare + '@pytest.mark.spec("TINY 1/live", clause="less")\n')
+        found = conformance_audit.proved_rules(project, conformance.collect(project))
+        assert found["TINY 1/live (sum)"] == ("unit/test_unit.py::test_live",)
+        assert found["TINY 1/live (less)"] == ("unit/test_unit.py::test_rare",)
+        assert "TINY 1/live" not in found
 
 
 def test_digests_ignore_what_decides_nothing() -> None:

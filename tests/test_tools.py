@@ -98,7 +98,8 @@ class TestConformance:
         excuse(project, "SAMPLE 1.1/2", 'waits_for = "part 9"')
         assert complaints(project) == []
         page = (project / "docs" / "conformance.md").read_text()
-        assert "| SAMPLE | 3 | 2 | 0 | 1 | 0 | 0 |" in page
+        assert "| SAMPLE | 3 | 2 | 0 | 0 | 1 | 0 | 0 |" in page
+        assert "| all | 3 | 2 | 0 | 0 | 1 | 0 | 0 |" in page
         assert (
             "| 1 | A \\| B | done: `test_sample.py::TestAll::test_inside`,"
             " `test_sample.py::test_first` |" in page
@@ -111,11 +112,51 @@ class TestConformance:
         excuse(project, "SAMPLE 1.2/1", 'ruling = "decision 74"')
         assert complaints(project) == []
         page = (project / "docs" / "conformance.md").read_text()
-        assert "| SAMPLE | 3 | 1 | 1 | 0 | 0 | 1 |" in page
+        assert "| SAMPLE | 3 | 1 | 0 | 1 | 0 | 0 | 1 |" in page
         assert (
             "| 1 | Third. | by ruling (decision 74): because; tests of the ruling:"
             " `test_sample.py::TestAll::test_inside` |" in page
         )
+
+    def test_a_rule_with_a_ruling_is_done_as_ruled(self) -> None:
+        ruled = conformance.Rule("S 1/1", "text", "decision 7")
+        for rule, state in (
+            (ruled, "done as ruled"),
+            (ruled._replace(printed="the opposite"), "by ruling"),
+            (ruled._replace(ruling=""), "done"),
+        ):
+            found = conformance.Evidence([], {"S 1/1": ["a"]}, {})
+            assert found.state(rule) == state
+            assert conformance.state_cell(rule, found).startswith(state)
+            assert conformance.Evidence([], {}, {}).state(rule) == "open"
+
+    def test_a_departure_needs_a_ruling_and_a_key_has_to_be_known(self, project: Path) -> None:
+        rules = project / "conformance" / "sample.toml"
+        for line, why in (
+            ('printed = "x"', "departs from what is printed without a ruling"),
+            ('claus = ["x"]', "unknown keys: claus"),
+        ):
+            rules.write_text(f'[[rule]]\nid = "SAMPLE 1.1/1"\ntext = "x"\n{line}\n')
+            with pytest.raises(conformance.BadInput, match=why):
+                conformance.read_documents(project / "conformance")
+
+    def test_each_clause_of_a_rule_needs_a_test(self) -> None:
+        rule = conformance.Rule("S 1/1", "text", "", "", ("kept", "unique"))
+        document = conformance.Document("S", "", [rule])
+        held = {"kept": ["a"], "unique": ["b"]}
+
+        def complaints_about(clauses: dict[str, list[str]]) -> list[str]:
+            found = conformance.Evidence(
+                [document], {"S 1/1": ["a", "b"]}, {}, clauses={"S 1/1": clauses}
+            )
+            assert (found.state(rule) == "done") is (held.keys() <= clauses.keys())
+            return conformance.problems(found, complete=True)
+
+        assert complaints_about(held) == []
+        assert complaints_about({"kept": ["a"]}) == ["S 1/1: no test holds its clause 'unique'"]
+        assert complaints_about(held | {"other": ["c"]}) == [
+            "S 1/1: it has no clause 'other', named by c"
+        ]
 
     def test_a_rule_by_ruling_may_have_tests_and_need_not(self) -> None:
         assert evidence({"S 1/1": ["a"]}, {"S 1/1": RULED, "S 1/2": RULED}) == []

@@ -4,6 +4,11 @@ Rules live in conformance/<document>.toml. A test names the rules it would fail 
 `@pytest.mark.spec("MS-MQDMPR 3.1.1/1", ...)`. conformance/status.toml lists the rules that no test
 proves, with the reason, and the rules that a ruling replaces. Each rule must be in exactly one of
 the two; only a rule by ruling may have tests as well, which prove the ruling.
+
+A rule whose text follows a ruling of ours has `ruling`. Where that text contradicts the document,
+it has `printed` too, with what the document says: then it is by ruling, whatever its tests prove. A
+rule that says two things has `clauses`, and needs a test for each:
+`@pytest.mark.spec("MS-MQQB 3.1.3.2/16", clause="kept")`.
 """
 
 from __future__ import annotations
@@ -14,8 +19,9 @@ import io
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,7 +30,8 @@ from tools import conformance_digests, conformance_results
 from tools.conformance_results import Results
 
 ROOT = Path(__file__).parent.parent
-STATES = ("done", "by ruling", "waiting", "not done", "open")
+STATES = ("done", "done as ruled", "by ruling", "waiting", "not done", "open")
+PROVED = frozenset({"done", "done as ruled"})
 NO_RULES = ("doors.toml", "phrases.toml", "status.toml")
 UNMEASURED = [
     "**Not measured yet**: there is no `conformance/evidence.json`, so a rule is *done* here if a",
@@ -32,6 +39,7 @@ UNMEASURED = [
     "",
 ]
 ENTRY_KEYS = {"rules", "reason", "waits_for", "ruling"}
+RULE_KEYS = {"id", "text", "level", "kind", "ruling", "open", "printed", "clauses"}
 
 
 class Rule(NamedTuple):
@@ -40,6 +48,8 @@ class Rule(NamedTuple):
     id: str
     text: str
     ruling: str
+    printed: str = ""  # what the document says, where a ruling contradicts it
+    clauses: tuple[str, ...] = ()  # what needs a test of its own
 
     @property
     def section(self) -> str:
@@ -73,19 +83,36 @@ class Evidence(NamedTuple):
     tests: dict[str, list[str]]
     entries: dict[str, Entry]
     results: Results | None = None
+    clauses: Mapping[str, dict[str, list[str]]] = MappingProxyType({})
 
     def counting(self, rule_id: str) -> list[str]:
         """The tests of a rule that count."""
-        names = self.tests.get(rule_id, [])
+        return self._that_count(self.tests.get(rule_id, []))
+
+    def counting_for(self, rule: Rule, clause: str) -> list[str]:
+        """Return the tests of one clause of a rule that count."""
+        return self._that_count(self.clauses.get(rule.id, {}).get(clause, []))
+
+    def _that_count(self, names: list[str]) -> list[str]:
         return [name for name in names if self.results is None or self.results.counts(name)]
+
+    def is_proved(self, rule: Rule) -> bool:
+        """Tell whether tests prove a rule, or the ruling in its place, in all its clauses."""
+        return bool(self.counting(rule.id)) and not self.untested(rule)
+
+    def untested(self, rule: Rule) -> list[str]:
+        """Return the clauses of a rule that no test holds."""
+        return [clause for clause in rule.clauses if not self.counting_for(rule, clause)]
 
     def state(self, rule: Rule) -> str:
         """One of STATES."""
         entry = self.entries.get(rule.id)
         if entry is not None and entry.ruling:
             return "by ruling"
-        if self.counting(rule.id):
-            return "done"
+        if self.is_proved(rule):
+            if rule.printed:
+                return "by ruling"
+            return "done as ruled" if rule.ruling else "done"
         if entry is None:
             return "open"
         return "waiting" if entry.waits_for else "not done"
@@ -108,9 +135,19 @@ def read_documents(folder: Path) -> list[Document]:
 def read_document(path: Path) -> Document:
     """One rules file; its rules keep the order they have there."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    rules = [Rule(row["id"], row["text"], ruling_of(row)) for row in data.get("rule", [])]
+    rules = [rule_of(path, row) for row in data.get("rule", [])]
     meta = data.get("meta", {})
     return Document(meta.get("document", path.stem), meta.get("edition", ""), rules)
+
+
+def rule_of(path: Path, row: dict[str, Any]) -> Rule:
+    """One rule of a file."""
+    if unknown := set(row) - RULE_KEYS:
+        raise BadInput(f"{path.name}: {row['id']}: unknown keys: {', '.join(sorted(unknown))}")
+    ruling, printed = ruling_of(row), row.get("printed", "")
+    if printed and not ruling:
+        raise BadInput(f"{path.name}: {row['id']}: departs from what is printed without a ruling")
+    return Rule(row["id"], row["text"], ruling, printed, tuple(row.get("clauses", ())))
 
 
 def ruling_of(row: dict[str, str]) -> str:
@@ -140,6 +177,7 @@ class MarkerCollector:
 
     def __init__(self) -> None:
         self.tests: dict[str, list[str]] = {}
+        self.clauses: dict[str, dict[str, list[str]]] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -150,19 +188,22 @@ class MarkerCollector:
                 self.functions[name] = item.function
             for mark in item.iter_markers("spec"):
                 for rule_id in mark.args:
-                    self.note(rule_id, name)
+                    note(self.tests, rule_id, name)
+                    if clause := mark.kwargs.get("clause"):
+                        note(self.clauses.setdefault(rule_id, {}), clause, name)
         self.tests = {rule_id: sorted(names) for rule_id, names in self.tests.items()}
-
-    def note(self, rule_id: str, name: str) -> None:
-        """Remember a test once, however many parameters it has."""
-        names = self.tests.setdefault(rule_id, [])
-        if name not in names:
-            names.append(name)
 
     def digests(self) -> dict[str, str]:
         """The digests of the tests that name rules."""
         names = {name for names in self.tests.values() for name in names}
         return {name: conformance_digests.of_test(self.functions[name]) for name in names}
+
+
+def note(tests: dict[str, list[str]], key: str, name: str) -> None:
+    """Remember a test once, however many parameters it has."""
+    names = tests.setdefault(key, [])
+    if name not in names:
+        names.append(name)
 
 
 def collect(root: Path, folder: str = "tests") -> MarkerCollector:
@@ -178,12 +219,13 @@ def collect(root: Path, folder: str = "tests") -> MarkerCollector:
     return collector
 
 
-def gather(root: Path, tests: dict[str, list[str]]) -> Evidence:
+def gather(root: Path, collector: MarkerCollector) -> Evidence:
     """Everything about the project at root."""
     folder = root / "conformance"
     return Evidence(
         documents=read_documents(folder),
-        tests=tests,
+        tests=collector.tests,
+        clauses=collector.clauses,
         entries=read_status(folder / "status.toml"),
         results=conformance_results.read(root),
     )
@@ -206,11 +248,23 @@ def problems(evidence: Evidence, complete: bool) -> list[str]:
         for id_, entry in evidence.entries.items()
         if id_ in evidence.tests and not entry.ruling
     ]
+    found += [
+        f"{rule_id}: it has no clause {clause!r}, named by {', '.join(names)}"
+        for rule_id, clauses in evidence.clauses.items()
+        for clause, names in clauses.items()
+        if all(rule.id != rule_id or clause not in rule.clauses for rule in rules)
+    ]
     if complete:
+        found += [
+            f"{rule.id}: no test holds its clause {clause!r}"
+            for rule in rules
+            if evidence.counting(rule.id)
+            for clause in evidence.untested(rule)
+        ]
         found += [
             f"{rule.id}: neither proved by a test nor listed in status.toml{doubts(rule, evidence)}"
             for rule in rules
-            if evidence.state(rule) == "open"
+            if evidence.state(rule) == "open" and not evidence.counting(rule.id)
         ]
     return found
 
@@ -229,28 +283,29 @@ def render(evidence: Evidence) -> str:
         "# Conformance",
         "",
         "Generated from the tests by `make docs`; do not edit. Each rule is one statement of a",
-        "document in our own words. *done*: the tests named would fail without it. *by ruling*:",
-        "the ruling named replaces it; its tests prove the ruling. *waiting*: a later",
-        "part of the project brings it. *not done*: left out, with the reason. *open*: not decided",
-        "yet. Where we depart from the letter of a document, `deviations.md` states why.",
+        "document in our own words. *done*: as the document has it, and the tests named would fail",
+        "without it. *done as ruled*: a ruling of ours, named behind the text, made it more exact",
+        "or settled what the document leaves open; it does not contradict what is printed. *by",
+        "ruling*: the ruling replaces what is printed; its tests prove the ruling. *waiting*: a",
+        "later part of the project brings it. *not done*: left out, with the reason. *open*: not",
+        "decided yet. `deviations.md` states the reason of each ruling.",
         "",
         *([] if evidence.results else UNMEASURED),
         table_row("document", "rules", *STATES),
         table_row("---", *["---:"] * (1 + len(STATES))),
     ]
-    lines += [totals(document, evidence) for document in evidence.documents]
+    lines += [totals(document.title, document.rules, evidence) for document in evidence.documents]
+    lines.append(totals("all", [r for each in evidence.documents for r in each.rules], evidence))
     for document in evidence.documents:
         lines += ["", f"## {document.title}", "", f"Edition: {document.edition}"]
         lines += section_lines(document.rules, evidence)
     return "\n".join(lines) + "\n"
 
 
-def totals(document: Document, evidence: Evidence) -> str:
-    """The row of one document in the table on top."""
-    counts = Counter(evidence.state(rule) for rule in document.rules)
-    return table_row(
-        document.title, str(len(document.rules)), *[str(counts[state]) for state in STATES]
-    )
+def totals(title: str, rules: list[Rule], evidence: Evidence) -> str:
+    """A row of the table on top: how many rules are in each state."""
+    counts = Counter(evidence.state(rule) for rule in rules)
+    return table_row(title, str(len(rules)), *[str(counts[state]) for state in STATES])
 
 
 def section_lines(rules: Iterable[Rule], evidence: Evidence) -> list[str]:
@@ -271,11 +326,13 @@ def state_cell(rule: Rule, evidence: Evidence) -> str:
     """The state in words, with its tests or its reason."""
     state = evidence.state(rule)
     tests = ", ".join(f"`{name}`" for name in evidence.counting(rule.id))
-    if state == "done":
-        return f"done: {tests}"
+    if state in PROVED:
+        return f"{state}: {tests}"
     if state == "open":
         return f"open{doubts(rule, evidence)}"
-    entry = evidence.entries[rule.id]
+    entry = evidence.entries.get(rule.id)
+    if entry is None:
+        return f"by ruling: the document says: {rule.printed}; tests of the ruling: {tests}"
     if state == "by ruling":
         proof = f"; tests of the ruling: {tests}" if tests else ""
         return f"by ruling ({entry.ruling}): {entry.reason}{proof}"
@@ -298,7 +355,7 @@ def run(
     Pass a collector if you have collected all tests already.
     """
     collector = collector or collect(root)
-    evidence = gather(root, collector.tests)
+    evidence = gather(root, collector)
     found = problems(evidence, complete)
     if evidence.results is not None:
         found += conformance_results.stale(root, evidence.results, collector.digests())

@@ -6,8 +6,11 @@ most a dozen; lines of the package that a test belongs to by its folder come bef
 other processes run for a test is known by function: where that is all, the lines of the functions
 count. Then the rule's tests run, and one of them must fail. A mistake may change
 nothing that can be seen, so up to three are tried before the rule counts as not noticed. A rule
-that has no line of its own is listed and another one is drawn in its place. Mistakes are made in
-copies of the tree, which are removed at the end.
+that has no line of its own is listed and another one is drawn in its place. Of a rule with clauses
+each clause is drawn by itself. Which rules are drawn follows from the last commit, so that nobody
+chooses them. Mistakes are made in copies of the tree, which are removed at the end.
+
+What is published is how many the first mistake was noticed of; "by one of three" stands beside it.
 
 The other tests are those of the rules that are drawn, and all in the same test files that name
 rules or enter through doors. Those that this machine did not run as they are run first, to see
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import ast
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -45,7 +49,8 @@ from tools.mutants import Change, Mutant, Tree
 
 ATTEMPTS = 3
 OTHERS_MAX = 12  # other tests that may run a line of a rule
-GOAL = 58 / 60
+GOAL = 51 / 60  # by the first mistake
+SEED_DIGITS = 8  # of the hash of the last commit
 SECONDS_MIN = 20.0
 SECONDS_FACTOR = 5.0
 BASELINE_SECONDS = 600.0
@@ -86,17 +91,22 @@ class Verdict(NamedTuple):
 # --- what to break ------------------------------------------------------------------------------
 
 
-def done_rules(root: Path, tests: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """The rules that are done, with the tests that count."""
-    evidence = conformance.gather(root, tests)
+def proved_rules(root: Path, collector: conformance.MarkerCollector) -> dict[str, tuple[str, ...]]:
+    """Return the rules that tests prove, or the rulings in their place, with the tests that count.
+
+    Of a rule with clauses each clause stands for itself, with its own tests.
+    """
+    evidence = conformance.gather(root, collector)
     if evidence.results is None:
         raise conformance.BadInput("there is no collection: run make conformance")
-    return {
-        rule.id: tuple(evidence.counting(rule.id))
-        for document in evidence.documents
-        for rule in document.rules
-        if evidence.state(rule) == "done"
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for document in evidence.documents:
+        for rule in filter(evidence.is_proved, document.rules):
+            if not rule.clauses:
+                found[rule.id] = tuple(evidence.counting(rule.id))
+            for clause in rule.clauses:
+                found[f"{rule.id} ({clause})"] = tuple(evidence.counting_for(rule, clause))
+    return found
 
 
 class Functions:
@@ -276,8 +286,8 @@ class Collection:
         self._tests: set[str] = set()
 
     def rules(self) -> dict[str, tuple[str, ...]]:
-        """The rules that are done, with their tests that count."""
-        return done_rules(self._root, self._found.rules)
+        """The rules that tests prove, with their tests that count."""
+        return proved_rules(self._root, self._found.collector)
 
     def chooser(self, tests: set[str], seed: int) -> Chooser:
         """Follows more tests; has the lines and functions of all that were asked for so far."""
@@ -322,15 +332,28 @@ class Draw:
         return with_lines, without
 
 
+def seed_of_commit(root: Path) -> int:
+    """Return the first eight hex digits of the last commit: who runs the audit does not choose."""
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise conformance.BadInput("there is no commit to draw rules by: give --seed")
+    return int(found.stdout[:SEED_DIGITS], 16)
+
+
 def audit(options: argparse.Namespace, say: Callable[[str], None] = print) -> list[Verdict]:
     """Draw the rules, break their lines, and see."""
     root = options.root.absolute()
+    source = "" if options.seed is not None else ", the first eight hex digits of the last commit"
+    if options.seed is None:
+        options.seed = seed_of_commit(root)
     collection = Collection(root, options.workers)
     rules = collection.rules()
     if unknown := sorted(set(options.only or ()) - rules.keys()):
-        raise conformance.BadInput(f"not among the rules that are done: {', '.join(unknown)}")
+        raise conformance.BadInput(f"not among the rules that tests prove: {', '.join(unknown)}")
     drawn, without = Draw(rules, options).run(collection)
-    say(f"{len(drawn)} of {len(rules)} rules that are done, seed {options.seed}")
+    say(f"{len(drawn)} of {len(rules)} rules that tests prove, seed 0x{options.seed:08x}{source}")
     auditor = Auditor(say)
     with tempfile.TemporaryDirectory(prefix="posthouse-audit-") as folder:
         for number in range(options.workers):
@@ -355,18 +378,25 @@ def report(root: Path, verdicts: list[Verdict], say: Callable[[str], None] = pri
     noticed = [verdict for verdict in tried if verdict.is_noticed]
     at_first = sum(len(verdict.tried) == 1 for verdict in noticed)
     alone = sum(not verdict.tried[0].others for verdict in tried if verdict.tried)
-    say(f"{len(noticed)} of {len(tried)} noticed, {at_first} by the first mistake")
+    say(f"{at_first} of {len(tried)} noticed by the first mistake, {len(noticed)} by one of three")
     say(f"{alone} had lines that no other test runs; {len(verdicts) - len(tried)} more had no line")
-    return len(noticed) >= GOAL * len(tried)
+    return at_first >= GOAL * len(tried)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; 1 where fewer rules are noticed than 58 of 60."""
+    """The command line; 1 where the first mistake is noticed for fewer rules than 51 of 60."""
     parser = argparse.ArgumentParser(prog="tools.conformance_audit", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="another seed, other rules")
+    parser.add_argument(
+        "--seed",
+        type=lambda text: int(text, 0),
+        help="draw other rules than those of the last commit",
+    )
     parser.add_argument("--rules", type=int, default=60, help="how many rules to draw")
     parser.add_argument(
-        "--only", action="append", metavar="RULE", help="this rule; may be repeated"
+        "--only",
+        action="append",
+        metavar="RULE",
+        help="this rule, or RULE (CLAUSE); may be repeated",
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--root", type=Path, default=conformance.ROOT, help="the project's folder")

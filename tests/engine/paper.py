@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -144,6 +145,7 @@ class Paper:
     def _check_transactions(self) -> None:
         """Locks, pending messages and room are those of open transactions and of stages."""
         core, reserved = self.manager.ledger, dict.fromkeys(self.manager.ledger.queues, 0)
+        awaited = Counter[int]()
         sent, locked = set[int](), set[int]()
         transactions = self.manager.transactions.collection.open.values()
         for operation in [o for t in transactions for o in t.operations]:
@@ -151,7 +153,13 @@ class Paper:
             (sent if sending else locked).add(operation.number)
             if operation.kind is OperationType.MOVE and operation.queue in reserved:
                 row = self.manager.messages.reading.row(operation.number)
-                reserved[operation.queue] += row.size
+                target = core.queues[operation.queue]
+                awaited[target.number] += 1
+                if (
+                    core.queues[row.queue].root is not target.root
+                    and target.root.number in reserved
+                ):
+                    reserved[target.root.number] += row.size
         for sends in [s for t in transactions for s in t.sends()]:
             if sends.queue in reserved:
                 reserved[sends.queue] += sends.size
@@ -163,6 +171,10 @@ class Paper:
         assert set(core.state.pending) <= sent
         assert locked == {n for n, lock in core.locks.items() if lock.transaction is not None}
         assert {n: queue.reserved for n, queue in core.queues.items()} == reserved
+        assert {n: queue.awaited for n, queue in core.queues.items() if queue.awaited} == awaited
+        for queue in core.queues.values():
+            inside = [sub for sub in core.queues.values() if sub.root is queue and sub is not queue]
+            assert queue.state.subqueue_bytes == sum(sub.state.bytes for sub in inside)
         for queue in core.queues.values():
             numbers = [number for _, number in queue.state.order.forward()]
             assert queue.locked == sum(number in core.locks for number in numbers)
