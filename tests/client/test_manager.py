@@ -60,7 +60,7 @@ def test_who_it_is(manager: Manager) -> None:
     assert "ALPHA" in repr(manager)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.3.2/16")
+@pytest.mark.spec("MS-MQQB 3.1.3.2/16", clause="unique")
 def test_the_guid_of_a_queue_manager_is_its_own_whatever_it_is_called(tmp_path: Path) -> None:
     guids = []
     for home in (tmp_path / "one", tmp_path / "two", tmp_path / "one"):

@@ -272,7 +272,7 @@ def test_deletion_removes_the_object_and_returns_the_status() -> None:
     assert world.records == {}
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/1")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/1", clause="every filter")
 def test_a_read_finds_the_first_object_that_fits_every_filter() -> None:
     world = World()
     world.add(link(1, 10, 11, cost=5), link(2, 10, 12, cost=3), link(3, 10, 13, cost=3))
@@ -286,7 +286,7 @@ def test_a_read_finds_the_first_object_that_fits_every_filter() -> None:
     assert world.directory.read(RoutingLink, [cheap, nothing]).status is NOT_FOUND
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/1")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/1", clause="beside a key")
 def test_an_object_that_is_asked_for_by_its_key_has_to_fit_the_other_filters_too() -> None:
     world = World()
     world.add(queue(1, r"A\q", label="x"))

@@ -132,6 +132,7 @@ class TestEveryMethod:
         assert body(reader.answer("R_StartReceive")) == b"at last"
         assert reader.end(handle) == OK
 
+    @pytest.mark.spec("MS-MQRR 3.1.4/4", clause="methods")
     def test_a_message_is_moved_to_a_subqueue(self, reader: Reader, queue: str) -> None:
         source = reader.open(queue)
         target, context = reader.open_for_move(f"{queue};later")
@@ -247,6 +248,7 @@ class TestTransactions:
             assert reader.end(handle, NACK, "R_EndTransactionalReceive") == OK
         wait_until(lambda: left(reader.house, ledger) == [b"two", b"three"], lambda: ledger)
 
+    @pytest.mark.spec("MS-MQRR 3.1.4/4", clause="methods")
     def test_a_message_is_rejected_in_a_transaction(
         self, reader: Reader, strict_house: House, ledger: str
     ) -> None:

@@ -244,7 +244,8 @@ class Hand:
         self.sender.send([packet])
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/15")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", clause="certificate")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/15")
 def test_a_signature_proves_who_sent_a_message(street: Street) -> None:
     qm, sender = street.qm, street.stranger()
     hand, letters = Hand(sender), qm.queue(LETTERS)

@@ -190,7 +190,8 @@ def test_certificate_of_somebody_else_does_not_prove_the_sender() -> None:
     assert pair.open(packet).refusal == NACK_BAD_SIGNATURE
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/12", "MS-MQQB 3.1.5.8.3/13")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", clause="SID")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/12", "MS-MQQB 3.1.5.8.3/13")
 def test_certificate_is_searched_once_and_then_remembered_with_its_owner() -> None:
     pair = Pair()
     packet = pair.signed(sample())
@@ -206,7 +207,8 @@ def test_certificate_is_searched_once_and_then_remembered_with_its_owner() -> No
     assert (cached.security_id, cached.cached_ms) == (ALICE, NOW)
 
 
-@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", "MS-MQQB 3.1.5.8.3/10")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/11", clause="certificate")
+@pytest.mark.spec("MS-MQQB 3.1.5.8.3/10")
 def test_another_certificate_under_a_remembered_name_does_not_prove_the_sender() -> None:
     pair = Pair()
     assert pair.open(pair.signed(sample())).authenticated

@@ -94,6 +94,7 @@ def test_any_bytes_decrypt_or_cannot_be_opened(
         assert len(decrypt(algorithm, counting(provider.key_sizes[algorithm]), body)) <= len(body)
 
 
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/8", clause="strengths")
 @pytest.mark.spec("MS-MQQB 3.1.7.1.5/8")
 def test_session_keys_have_the_length_of_their_cipher() -> None:
     for provider, algorithm, bits in (

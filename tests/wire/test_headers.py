@@ -151,7 +151,7 @@ def test_user_flags_bits() -> None:
     }
 
 
-@pytest.mark.spec("MS-MQMQ 2.2.20.5/2", "MS-MQDMPR 3.1.7.1.32/10")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.32/10")
 def test_transaction_flags_bits() -> None:
     assert masks(TransactionFlags) == {
         "connector_guid": 0x00000001,

@@ -214,7 +214,8 @@ def test_every_class_is_carried(code: int) -> None:
     assert serialize(deserialize(packet)) == packet
 
 
-@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/11", "MS-MQDMPR 3.1.1.12/8")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.12/8", clause="levels")
+@pytest.mark.spec("MS-MQDMPR 3.1.7.1.31/11")
 @pytest.mark.parametrize(
     ("value", "level"),
     [

@@ -80,13 +80,13 @@ OLD_FIELDS = {  # as 2.2 has them
 }
 
 
+@pytest.mark.spec("NCP job numbers/1", clause="new calls")
 @pytest.mark.spec(
     "NCP job structure/1",
     "NCP job structure/2",
     "NCP job structure/3",
     "NCP job structure/4",
     "NCP job structure/5",
-    "NCP job numbers/1",
 )
 def test_the_new_structure_has_each_field_at_its_offset_in_its_order() -> None:
     packed = NEW_JOB.write(JOB)
@@ -97,9 +97,9 @@ def test_the_new_structure_has_each_field_at_its_offset_in_its_order() -> None:
     assert NEW_JOB.read(Reader(packed)) == JOB
 
 
+@pytest.mark.spec("NCP job numbers/1", clause="old calls")
 @pytest.mark.spec(
     "NCP job structure/6",
-    "NCP job numbers/1",
     "QMS Table 25/1",
     "QMS Table 25/2",
     "QMS Table 25/3",

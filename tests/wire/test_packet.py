@@ -79,6 +79,18 @@ def test_queue_names_extension_and_connector_are_read() -> None:
     assert packet.priority == 7
 
 
+@pytest.mark.spec("MS-MQMQ 2.2.20.5/2", clause="fields")
+@pytest.mark.parametrize("bit", range(1, 24))
+def test_each_transaction_bit_is_of_one_field(bit: int) -> None:
+    with_guid = 1  # bit 0: this packet has a connector GUID
+    header = Packet(edited(TRANSACTIONAL, 72, "<I", 1 << bit | with_guid)).transaction
+    assert header is not None
+    flags = header.flags
+    assert (flags.final_ack, flags.first, flags.last) == (bit == 1, bit == 2, bit == 3)
+    assert flags.transaction_number == (1 << bit) >> 4
+
+
+@pytest.mark.spec("MS-MQMQ 2.2.20.5/2", clause="fields")
 def test_transaction_header_is_read() -> None:
     packet = Packet(TRANSACTIONAL)
     header = packet.transaction
@@ -94,7 +106,7 @@ def test_transaction_header_is_read() -> None:
     assert packet.body == b"data"
 
 
-@pytest.mark.spec("MS-MQMQ 2.2.20.5/2")
+@pytest.mark.spec("MS-MQMQ 2.2.20.5/2", clause="ignored")
 def test_unused_transaction_bits_are_ignored() -> None:
     header = Packet(edited(TRANSACTIONAL, 75, "<B", 0xFF)).transaction
     assert header is not None

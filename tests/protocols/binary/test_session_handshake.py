@@ -40,13 +40,13 @@ def response(end: End, server: bytes = PEER_GUID, **options: bool) -> bytes:
 # -- the initiator
 
 
+@pytest.mark.spec("MS-MQQB 2.2.3/2", clause="initiator")
 @pytest.mark.spec(
     "MS-MQQB 3.1.5.2.3/2",
     "MS-MQQB 3.1.5.2.3/3",
     "MS-MQQB 3.1.5.2.3/4",
     "MS-MQQB 3.1.5.2.3/5",
     "MS-MQQB 3.1.3.2/18",
-    "MS-MQQB 2.2.3/2",
 )
 @pytest.mark.parametrize(
     ("options", "server", "no_ping"),
@@ -174,6 +174,7 @@ def test_an_accepted_connection_waits_for_a_request() -> None:
     assert not end.session.terms.direct
 
 
+@pytest.mark.spec("MS-MQQB 2.2.3/2", clause="accepts")
 @pytest.mark.spec(
     "MS-MQQB 3.1.5.3.1/1",
     "MS-MQQB 3.1.5.3.1/3",
@@ -207,7 +208,7 @@ def test_clients_and_servers_are_served_alike(server: bool) -> None:
     assert end.session.state is SessionState.WAITING_CP_MSG
 
 
-@pytest.mark.spec("MS-MQQB 3.1.3.2/16")
+@pytest.mark.spec("MS-MQQB 3.1.3.2/16", clause="kept")
 def test_the_guid_of_a_queue_manager_outlives_its_process() -> None:
     machine = Machine()
     before = read_establish_connection(End(machine, INITIATOR).start().sent()[0])
@@ -217,6 +218,7 @@ def test_the_guid_of_a_queue_manager_outlives_its_process() -> None:
     assert before.header.client_guid == after.header.client_guid != other.header.client_guid
 
 
+@pytest.mark.spec("MS-MQQB 2.2.3/2", clause="rejects")
 @pytest.mark.spec(
     "MS-MQQB 3.1.1.1.1.2/2",
     "MS-MQQB 3.1.5.3.1/2",

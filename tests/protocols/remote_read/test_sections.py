@@ -80,10 +80,10 @@ def test_a_body_that_fits_comes_as_one_full_packet():
     assert deserialize(read_packet(data).message).body == BODY
 
 
+@pytest.mark.spec("MS-MQRR 2.2.6/5", clause="binary")
 @pytest.mark.spec(
     "MS-MQRR 2.2.6/2",
     "MS-MQRR 2.2.6/4",
-    "MS-MQRR 2.2.6/5",
     "MS-MQRR 2.2.6/7",
     "MS-MQRR 2.2.7/3",
     "MS-MQRR 3.1.4.7/33",
@@ -249,6 +249,7 @@ def test_an_srmp_message_is_whole_whatever_body_size_was_asked_for():
     assert data[body_at : body_at + srmp.message_body_size] == BODY
 
 
+@pytest.mark.spec("MS-MQRR 2.2.6/5", clause="SRMP")
 @pytest.mark.spec(
     "MS-MQRR 2.2.7/5",
     "MS-MQRR 2.2.7/6",
