@@ -74,31 +74,40 @@ class Pair:
     def send(self, *bodies: bytes, **how: Any) -> None:
         self.theirs.queue(self.path).send_many(bodies, **{"recoverable": True} | how)
 
-    def there(self) -> list[bytes]:
-        return [one.body for one in self.theirs.queue(self.path).browse()]
+    def there(self, ending: str = "") -> list[bytes]:
+        return [one.body for one in self.theirs.queue(self.path + ending).browse()]
 
-    def bodies(self) -> list[bytes]:
-        return [one.body for one in self.ours.queue(self.path).browse()]
+    def receive_there(self, body: bytes) -> None:
+        """As a program does, so that it comes to the journal."""
+        with posthouse.connect(self.far.home) as reader:
+            queue = reader.queue(self.path)
+            queue.send(body, recoverable=True)
+            assert queue.receive(0).body == body
 
-    def run(self, name: str = "") -> PullRun:
-        source = PullSource(self.guid, name or self.name, "far")
-        return PullRun(self.ours, source, self.path, 5.0)
+    def bodies(self, ending: str = "") -> list[bytes]:
+        return [one.body for one in self.ours.queue(self.path + ending).browse()]
+
+    def run(self, ending: str = "") -> PullRun:
+        source = PullSource(self.guid, self.name + ending, "far")
+        return PullRun(self.ours, source, self.path + ending, 5.0)
 
     @contextmanager
-    def reader(self, port: int = 0, *, takes: bool = True, name: str = "") -> Iterator[QueueReader]:
+    def reader(
+        self, port: int = 0, *, takes: bool = True, ending: str = ""
+    ) -> Iterator[QueueReader]:
         place = RemotePlace("127.0.0.1", port or self.far.rpc_port)
         reader = RemoteReader(place, NOBODY, timeout_s=10.0, reconnect_s=10.0)
-        format_name = parse_format_name(rf"DIRECT=OS:localhost\{name or self.name}")
+        format_name = parse_format_name(rf"DIRECT=OS:localhost\{self.name}{ending}")
         access, share = (RECEIVE_ACCESS, DENY_SHARE) if takes else (PEEK_ACCESS, 0)
         try:
             yield reader.queue(self.name, format_name, access, share)
         finally:
             reader.close()
 
-    def move(self, port: int = 0, **how: Any) -> Any:
-        run = self.run()
+    def move(self, port: int = 0, *, ending: str = "", **how: Any) -> Any:
+        run = self.run(ending)
         run.begin()
-        with self.reader(port) as queue:
+        with self.reader(port, ending=ending) as queue:
             try:
                 return QueuePull(queue, run, **how).move()
             finally:
@@ -241,18 +250,69 @@ def test_a_rate_bounds_what_is_read_together(pair: Pair) -> None:
 
 def test_journals_and_dead_letters_are_pulled(far: ReadServing, here: Serving) -> None:
     pair = Pair(far, here, journal=True)
-    pair.send(b"read there", b"moved")
-    with posthouse.connect(far.home) as reader:
-        reader.queue(pair.path).receive(0)
+    pair.receive_there(b"read there")
+    pair.send(b"moved")
     pair.move()
-    journal = pair.path + ";journal"
-    run = PullRun(pair.ours, PullSource(pair.guid, pair.name + ";journal", "far"), journal, 5.0)
-    run.begin()
-    with pair.reader(name=pair.name + ";journal") as queue:
-        counts = QueuePull(queue, run).move()
-    run.end()
-    assert [one.body for one in pair.ours.queue(journal).browse()] == [b"read there"]
-    assert (counts.taken, counts.known, pair.bodies()) == (1, 1, [b"moved"])
+    counts = pair.move(ending=";journal")
+    assert (pair.bodies(), pair.bodies(";journal")) == ([b"moved"], [b"read there"])
+    assert (counts.taken, counts.known, counts.stay) == (1, 0, 1)
+    assert pair.there(";journal") == [b"moved"]
+    pair.close()
+
+
+def journaled(far: ReadServing, here: Serving, moved: list[bytes], read: list[bytes]) -> Pair:
+    """A pair whose source has in its journal what a pull moved, in the middle of what was read."""
+    pair = Pair(far, here, journal=True)
+    for body in read:
+        if body == read[-1]:
+            pair.send(*moved)
+            pair.move()
+        pair.receive_there(body)
+    return pair
+
+
+def test_a_second_pull_leaves_in_a_journal_what_pulls_put_there(
+    far: ReadServing, here: Serving
+) -> None:
+    moved, read = bodies(CHUNK + 3), [b"read one", b"read two"]
+    pair = journaled(far, here, moved, read)
+    for taken in (2, 0, 0):
+        counts = pair.move(ending=";journal")
+        assert (counts.taken, counts.ended, counts.stay) == (taken, taken, len(moved))
+        assert pair.there(";journal") == moved
+    assert (pair.bodies(), pair.bodies(";journal")) == (moved, read)
+    pair.close()
+
+
+def test_a_limit_counts_what_a_journal_gives_and_not_what_stays(
+    far: ReadServing, here: Serving
+) -> None:
+    moved, read = bodies(5), [b"read %d" % at for at in range(5)]
+    pair = journaled(far, here, moved, read)
+    for more in (2, 2, 1):
+        assert pair.move(ending=";journal", limit=2).taken == more
+    assert (pair.bodies(";journal"), pair.there(";journal")) == (read, moved)
+    pair.close()
+
+
+def test_a_journal_is_followed(
+    far: ReadServing, here: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.client.remote.pull.queue_pull.FOLLOW_S", 0.05)
+    moved, late = bodies(3), iter([True, True, False])
+    pair = journaled(far, here, moved, [b"read one", b"read two"])
+    with pair.reader(ending=";journal") as queue:
+        run = pair.run(";journal")
+        run.begin()
+
+        def follow() -> bool:
+            pair.receive_there(b"late")
+            return next(late)
+
+        counts = QueuePull(queue, run).move(follow=follow)
+        run.end()
+    assert (counts.taken, counts.stay) == (4, 3)
+    assert sorted(pair.there(";journal")) == [*moved, b"late"]
     pair.close()
 
 
@@ -315,6 +375,26 @@ def test_a_connection_that_breaks_anywhere_costs_nothing(
             asked += counts.asked_again
             pair.close()
     assert asked, "no answer to an end was lost"
+
+
+def test_a_connection_that_breaks_anywhere_leaves_a_journal_what_pulls_put_there(
+    far: ReadServing, here: Serving, dose: Dose
+) -> None:
+    """What came here and was not ended there is ended; what pulls put there never is."""
+    moved, read = bodies(3), [b"read one", b"read two"]
+    first = journaled(far, here, moved, read)
+    with CuttingRelay(far.rpc_port) as relay:
+        first.move(relay.port, ending=";journal")
+        total = relay.requests
+    first.close()
+    for number in range(1, total + 1, dose(13, 1)):
+        for moment in ("before", "behind", "after"):
+            pair = journaled(far, here, moved, read)
+            with CuttingRelay(far.rpc_port, (number, moment)) as relay:
+                pair.move(relay.port, ending=";journal")
+            assert pair.there(";journal") == moved, (number, moment)
+            assert (pair.bodies(), pair.bodies(";journal")) == (moved, read), (number, moment)
+            pair.close()
 
 
 def test_a_copy_goes_on_after_a_broken_connection(pair: Pair) -> None:

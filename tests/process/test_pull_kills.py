@@ -86,14 +86,14 @@ class Command:
 
 
 def fill(machine: Machine, messages: int) -> None:
-    """A transactional queue, and one with a journal that has something already."""
-    machine.qm.create_queue(ORDERS, transactional=True)
-    machine.qm.create_queue(NOTES, journal=True)
-    machine.qm.call(
-        "POST",
-        f"/queues/{quote(NOTES + ';journal', safe='')}/access/grant",
-        {"who": "anonymous", "rights": ["full"]},
-    )
+    """A transactional queue, and one whose journal has something already."""
+    for path in (ORDERS, NOTES):
+        machine.qm.create_queue(path, transactional=path == ORDERS, journal=True)
+        machine.qm.call(
+            "POST",
+            f"/queues/{quote(path + ';journal', safe='')}/access/grant",
+            {"who": "anonymous", "rights": ["full"]},
+        )
     orders = machine.qm.queue(ORDERS)
     for at in range(0, messages, BATCH):
         with machine.qm.transaction() as tx:
@@ -152,7 +152,7 @@ def test_each_message_is_here_once_and_in_order(tmp_path: Path, dose: Dose) -> N
         there = Machine(tmp_path / "there", "WINHOST", running)
         here = Machine(tmp_path / "here", "ALPHA", running)
         fill(there, messages)
-        here.qm.create_queue(ORDERS, transactional=True)
+        here.qm.create_queue(ORDERS, transactional=True, journal=True)
         here.qm.create_queue(NOTES, journal=True)
         command = Command(here, there, tmp_path)
         killing, begun = Kills(here, there, command), time.monotonic()
@@ -160,12 +160,18 @@ def test_each_message_is_here_once_and_in_order(tmp_path: Path, dose: Dose) -> N
         seconds = time.monotonic() - begun
         assert [int(body) for body in here.bodies(ORDERS)] == list(range(messages))
         assert there.bodies(ORDERS) == []
-        command.done("verify", "orders")
+        for _ in range(2):  # the journal there is the proof of what was moved, and stays
+            assert sorted(map(int, there.bodies(ORDERS + ";journal"))) == list(range(messages))
+            command.done("pull", "orders", "--journals")
+        assert here.bodies(ORDERS + ";journal") == []
+        command.done("verify", "orders", "--journals")
         command.done("pull", "notes", "--journals")
         assert here.bodies(NOTES) == [b"note %d" % n for n in range(100)]
         assert here.bodies(NOTES + ";journal") == [b"read %d" % n for n in range(20)]
-        command.done("pull", "notes", "--journals")  # its own receives are in the journal now
-        assert here.bodies(NOTES + ";journal") == [b"read %d" % n for n in range(20)]
+        for _ in range(2):  # its own receives are in the journal there now, and stay
+            assert there.bodies(NOTES + ";journal") == [b"note %d" % n for n in range(100)]
+            command.done("pull", "notes", "--journals")
+            assert here.bodies(NOTES + ";journal") == [b"read %d" % n for n in range(20)]
         command.done("verify", "notes", "--journals")
         (pull,) = [one for one in pulls(here) if one["source"].endswith("orders")]
         assert pull["messages"] == messages

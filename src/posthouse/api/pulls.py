@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from posthouse.api.types import BASE64, LOOKUP_ID_MAX, U32_MAX, ErrorBody, Guid, Json, Name, Time
 
+JOURNAL_ENDING = ";journal"  # of the name of a source
 OFFERS_MAX = 1_000
 ENTRIES_MAX = 10_000
 
@@ -87,13 +88,18 @@ class RefusedOfferJson(Json):
 
 
 class TakenJson(Json):
-    """What came of an offer. `known` ones were taken before; `left` came after `stopped`."""
+    """What came of an offer. `known` ones were taken before; `left` came after `stopped`.
+
+    `stay` has the lookup ids of messages in a journal that pulls of its queue received: they are
+    not taken, and belong where they are.
+    """
 
     taken: int
     known: int
     refused: list[RefusedOfferJson]
     stopped: ErrorBody | None
     left: int
+    stay: list[int]
 
 
 class PullEndBody(Json):

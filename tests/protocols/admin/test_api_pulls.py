@@ -35,7 +35,7 @@ def test_messages_are_offered_listed_and_forgotten(tmp_path: Path) -> None:
         assert (begun["id"], begun["running"]) == (1, True)
         epoch = begun["epoch"]
         assert (await offer(rig, epoch, 7, 8)).json == {
-            "taken": 2, "known": 0, "refused": [], "stopped": None, "left": 0,
+            "taken": 2, "known": 0, "refused": [], "stopped": None, "left": 0, "stay": [],
         }  # fmt: skip
         assert (await offer(rig, epoch, 8, 9)).json["known"] == 1
         page = (await rig.get(f"{PULLS}/1/messages", limit=2)).json

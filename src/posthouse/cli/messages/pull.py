@@ -18,7 +18,9 @@ from posthouse.client.remote.pull.queue_pull import CHUNK, QueuePull
 from posthouse.client.remote.pull.run import PullRun
 from posthouse.client.remote.state import INFINITE
 from posthouse.formats.search import content_of
+from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.filters import parse_filter
+from posthouse.model.text import counted
 
 
 def pull_some(
@@ -71,10 +73,19 @@ def _result(matched: int, pull: QueuePull | None) -> BulkJson:
     done = gone = refused = 0
     told: ErrorBody | None = None
     if pull is not None:
-        counts, refused = pull.counts, pull.counts.refused
-        done = counts.taken + counts.known
+        counts = pull.counts
+        done, refused = counts.taken + counts.known, counts.refused + counts.stay
         gone = max(matched - counts.read, 0)
-        told = None if pull.refusal is None else ErrorBody.of(pull.refusal)
+        refusal = pull.refusal or (_of_pulls(counts.stay) if counts.stay else None)
+        told = None if refusal is None else ErrorBody.of(refusal)
     return BulkJson(
         matched=matched, done=done, gone=gone, refused=refused, error=told, dry_run=pull is None
+    )
+
+
+def _of_pulls(count: int) -> QueueError:
+    return InvalidParameter(
+        f"{counted(count, 'message')} of that journal came to it because pulls received them",
+        "They are here already. To take them from there, forget that pull: posthouse migrate "
+        "forget.",
     )

@@ -122,6 +122,7 @@ class Pulling:
         self._rate = rate
         self._most = most
         self._told: dict[SourceQueue, str] = {}  # the last error of each queue that is followed
+        self._passed: dict[SourceQueue, set[int]] = {}  # of journals that are followed
 
     def all(self, queues: list[SourceQueue], *, alone: bool) -> int:
         """Each queue once; the exit code. `alone`: an error ends the command."""
@@ -152,7 +153,10 @@ class Pulling:
         run.begin()
         try:
             with self._shown(queue, quiet=quiet) as told:
-                work = QueuePull(reader, run, told=told, rate=self._rate, limit=self._most)
+                passed = self._passed.setdefault(queue, set())
+                work = QueuePull(
+                    reader, run, told=told, rate=self._rate, limit=self._most, passed=passed
+                )
                 counts = work.copy() if self._keep else work.move(follow=follow)
         finally:
             reader.close()
@@ -208,12 +212,13 @@ class Pulling:
         }
 
     def _tell(self, queue: SourceQueue, counts: PullCounts, *, quiet: bool) -> None:
-        if quiet and not counts.read:
+        if quiet and counts.read == counts.stay:
             return
         if self._remote.json:
             print_json(self._line(queue, "done", counts))
             return
         verb = "copied" if self._keep else "moved"
         known = f"; {counts.known:,} were already here" if counts.known else ""
+        stay = f"; {counts.stay:,} stay there, put there by pulls" if counts.stay else ""
         messages = counted(counts.taken, "message")
-        say(f"{queue.label}: {verb} {messages} to {queue.target}{known}.")
+        say(f"{queue.label}: {verb} {messages} to {queue.target}{known}{stay}.")

@@ -71,6 +71,7 @@ class OfferOutcome(NamedTuple):
     refused: list[RefusedMessage]
     stopped: QueueError | None = None
     left: int = 0  # messages that were not looked at
+    stay: tuple[int, ...] = ()  # lookup ids of a journal's messages that pulls put there
 
 
 def pull_key(number: int) -> bytes:

@@ -295,7 +295,7 @@ class Pulls:
         return self.core.settings.limits.pulled_messages_max - self._entries
 
     def _moved_by_us(self, pull: Pull) -> AbstractSet[int]:
-        """Of a journal: what pulls of its queue received there, and is here already.
+        """Of a journal: what pulls of its queue received there. It stays there, as the proof.
 
         Those that were only copied may have been received by another program: they are not left
         out of the journal.
@@ -368,9 +368,10 @@ class _Taking:
         self._sending = sending
         self._pull = pull
         self._queue = queue
-        self._moved = moved  # digests of messages that are here under other identifiers
+        self._moved = moved  # digests of messages that pulls put into this journal
         self._room = room  # for entries
         self._taken = self._known = 0
+        self._stay: list[int] = []
         self.change = Change()
         self.entries: list[PullEntry] = []
         self.size = 0
@@ -383,13 +384,18 @@ class _Taking:
                 self._take(message)
             except _FULL as error:
                 left = len(waiting) - at
-                return OfferOutcome(self._taken, self._known, refused, error, left)
+                return self._outcome(refused, error, left)
             except QueueError as error:
                 refused.append(RefusedMessage(message.lookup_id, error))
             except RemoteProtocolError as error:
                 wrong = InvalidParameter(f"not a message: {error}")
                 refused.append(RefusedMessage(message.lookup_id, wrong))
-        return OfferOutcome(self._taken, self._known, refused)
+        return self._outcome(refused)
+
+    def _outcome(
+        self, refused: list[RefusedMessage], stopped: QueueError | None = None, left: int = 0
+    ) -> OfferOutcome:
+        return OfferOutcome(self._taken, self._known, refused, stopped, left, tuple(self._stay))
 
     def _take(self, message: OfferedMessage) -> None:
         batch = Batch.of(message.packet)
@@ -398,6 +404,9 @@ class _Taking:
         entry = PullEntry(message.lookup_id, digest)
         if self._is_known(entry):
             self._known += 1
+            return
+        if entry.digest in self._moved:
+            self._stay.append(entry.lookup_id)
             return
         if len(self.entries) >= self._room:
             raise InsufficientResources(
@@ -416,7 +425,7 @@ class _Taking:
         digest = self._pull.digest_of(entry.lookup_id)
         if digest is not None and digest != entry.digest:
             raise identifier_reused(entry.lookup_id)
-        return digest is not None or entry.digest in self._moved
+        return digest is not None
 
     def _arrive(self, message: OfferedMessage, batch: Batch) -> None:
         """Nothing refuses it after its admission."""

@@ -84,6 +84,7 @@ def take_messages(
         ],
         stopped=None if taken.stopped is None else error_body(taken.stopped),
         left=taken.left,
+        stay=list(taken.stay),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from posthouse.api.pulls import TakenJson
+from posthouse.api.pulls import JOURNAL_ENDING, TakenJson
 from posthouse.client.errors import ServerUnreachable, SessionLost
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse, take_together
@@ -49,7 +49,8 @@ class PullCounts(msgspec.Struct):
     taken: int = 0
     known: int = 0  # were here already
     ended: int = 0  # at the source
-    refused: int = 0  # stay at the source
+    refused: int = 0  # left at the source
+    stay: int = 0  # in a journal at the source, which pulls of its queue put there
     asked_again: int = 0  # by lookup id, after the answer to an end was lost
     bytes: int = 0
 
@@ -114,6 +115,7 @@ class QueuePull:
         told: Told = lambda counts: None,
         rate: float = 0.0,
         limit: int | None = None,
+        passed: set[int] | None = None,
     ) -> None:
         self.counts = PullCounts()
         self.refusal: QueueError | None = None  # the first
@@ -125,29 +127,52 @@ class QueuePull:
         self._doubts: dict[int, None] = {}  # lookup ids whose end was not confirmed
         self._doubted = 0
         self._held: list[LockedMessage] = []  # refused here: locked, so that reads go past them
-        self._known_before = 0
+        self._passed = set[int]() if passed is None else passed  # of a journal: asked for
         self._reached = False  # the source, by this run
 
     # -- moving
 
     def move(self, *, follow: Callable[[], bool] = lambda: False) -> PullCounts:
         """Until the source is empty; while `follow` is true, also what comes later."""
-        self._known_before = self._run.known_of_machine()
         try:
-            while self._has_more():
-                locked = self._locked() or (self._waited() if follow() else [])
-                if locked:
-                    self._offer_and_end(locked)
-                elif not follow():
-                    break
+            if self._run.source.name.endswith(JOURNAL_ENDING):
+                self._move_journal(follow)
+            else:
+                self._move_all(follow)
             self._patiently(self._settle_doubts)
         finally:
             self._give_back_held()
         return self.counts
 
+    def _move_all(self, follow: Callable[[], bool]) -> None:
+        while self._has_more():
+            locked = self._locked() or (self._waited() if follow() else [])
+            if locked:
+                self._offer_and_end(locked)
+            elif not follow():
+                return
+
+    def _move_journal(self, follow: Callable[[], bool]) -> None:
+        """By lookup ids: what pulls put into the journal stays there, in front of the rest."""
+        while self._has_more():
+            listed = self._patiently(self._not_passed)
+            if not listed:
+                if not follow():
+                    return
+                time.sleep(FOLLOW_S)
+            while listed and self._has_more():
+                count = self._count()
+                some, listed = listed[:count], listed[count:]
+                self._speed.wait(len(some))
+                self._offer_and_end(self._patiently(partial(self._lock_some, some)))
+                self._passed.update(some)
+
+    def _not_passed(self) -> list[int]:
+        self._opened()
+        return [one for one in self._listed() if one not in self._passed]
+
     def move_some(self, lookup_ids: Sequence[int]) -> PullCounts:
         """The messages with these lookup ids, as far as they are there."""
-        self._known_before = self._run.known_of_machine()
         try:
             for at in range(0, len(lookup_ids), CHUNK):
                 wanted = partial(self._lock_some, lookup_ids[at : at + CHUNK])
@@ -162,16 +187,16 @@ class QueuePull:
 
     def copy_some(self, lookup_ids: Sequence[int]) -> PullCounts:
         """Copies of the messages with these lookup ids, as far as they are there."""
-        self._known_before = self._run.known_of_machine()
         for at in range(0, len(lookup_ids), CHUNK):
             self._copy_some(list(lookup_ids[at : at + CHUNK]), set())
         return self.counts
 
     def _has_more(self) -> bool:
-        return self._limit is None or self.counts.read < self._limit
+        return self._limit is None or self.counts.read - self.counts.stay < self._limit
 
     def _count(self) -> int:
-        left = CHUNK if self._limit is None else self._limit - self.counts.read
+        done = self.counts.read - self.counts.stay
+        left = CHUNK if self._limit is None else self._limit - done
         return min(self._speed.chunk, left)
 
     def _locked(self) -> list[LockedMessage]:
@@ -241,7 +266,9 @@ class QueuePull:
                 raise
             kept = portion[: len(portion) - taken.left]
             refused = {one.lookup_id for one in taken.refused}
-            self._end([one for one in kept if one.message.lookup_id not in refused])
+            left = refused.union(taken.stay)
+            self._end([one for one in kept if one.message.lookup_id not in left])
+            self._give_back([one for one in kept if one.message.lookup_id in taken.stay])
             self._held += [one for one in kept if one.message.lookup_id in refused]
             if taken.stopped is not None:
                 later = [one for rest in portions[at + 1 :] for one in rest]
@@ -255,6 +282,7 @@ class QueuePull:
         counts.taken += taken.taken
         counts.known += taken.known
         counts.refused += len(taken.refused)
+        counts.stay += len(taken.stay)
         counts.bytes += sum(len(one.packet) for one in messages)
         if taken.refused and self.refusal is None:
             self.refusal = refusal_of(taken.refused[0].error)
@@ -264,7 +292,7 @@ class QueuePull:
 
     def _check_repeats(self) -> None:
         """A source that gives again what it has ended would be read for ever."""
-        if self.counts.known > self._known_before + self._doubted + CHUNK:
+        if self.counts.known > self._run.pull.messages + self._doubted + CHUNK:
             raise RemoteProtocolError(
                 f"{self._queue.reader.place.host} returns messages again that it has removed"
             )
@@ -326,15 +354,8 @@ class QueuePull:
 
     def _copy_all(self, known: set[int]) -> None:
         """Identifiers first, then the messages that are not here yet."""
-        listed, wanted = set[int](), list[int]()
-        for message in self._listed():
-            lookup_id = message.lookup_id
-            if lookup_id in listed or len(listed) >= LISTED_MAX:
-                raise RemoteProtocolError(
-                    f"{self._queue.reader.place.host} lists message {lookup_id} again, or more "
-                    f"than {LISTED_MAX:,} messages"
-                )
-            listed.add(lookup_id)
+        wanted = list[int]()
+        for lookup_id in self._listed():
             if lookup_id not in known:
                 wanted.append(lookup_id)
             if len(wanted) >= self._count():
@@ -344,12 +365,19 @@ class QueuePull:
                 return
         self._copy_some(wanted, known)
 
-    def _listed(self) -> Iterator[Message]:
-        """All messages without their bodies; from the beginning, where a connection broke."""
+    def _listed(self) -> Iterator[int]:
+        """Yield the lookup ids of all messages; from the beginning, where a connection broke."""
+        listed = set[int]()
         try:
             for message in browse(self._queue, CHUNK, 0):
                 self._reached = True
-                yield message
+                if message.lookup_id in listed or len(listed) >= LISTED_MAX:
+                    raise RemoteProtocolError(
+                        f"{self._queue.reader.place.host} lists message {message.lookup_id} again, "
+                        f"or more than {LISTED_MAX:,} messages"
+                    )
+                listed.add(message.lookup_id)
+                yield message.lookup_id
         except SessionLost as error:
             raise LinkLost(error.cause) from None
 

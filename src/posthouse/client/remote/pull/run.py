@@ -107,11 +107,6 @@ class PullRun:
     def _pulled(self) -> Iterator[PulledMessage]:
         return pulled_messages(self._manager, self.pull.id)
 
-    def known_of_machine(self) -> int:
-        """How many messages were taken from all queues of this source's machine."""
-        pulls = self._ask(PullListJson, "GET", "/pulls").pulls
-        return sum(one.messages for one in pulls if one.guid == self.pull.guid)
-
     def _ask(
         self, result: type[T], method: str, path: str, body: msgspec.Struct | None = None
     ) -> T:

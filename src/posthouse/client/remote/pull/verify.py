@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from posthouse.api.pulls import JOURNAL_ENDING
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse
@@ -27,7 +28,6 @@ from posthouse.wire.packet.digest import message_digest
 T = TypeVar("T")
 SHOWN_MAX: Final = 10
 AHEAD: Final = 64
-JOURNAL_ENDING: Final = ";journal"
 MESSAGES_MAX: Final = 10_000_000
 
 
