@@ -18,7 +18,7 @@ import typer
 
 from posthouse.api.directory_names import QueuePlaceJson
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import complain
+from posthouse.cli.output import complain, safe
 from posthouse.client.remote.login import Authentication, Mechanism
 from posthouse.model.names import (
     DirectName,
@@ -67,7 +67,11 @@ Level = Annotated[
 ]
 Mechanisms = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user logs in there (default: negotiate)."),
+    typer.Option(
+        "--mechanism",
+        help="How the user logs in there (default: negotiate). Only kerberos needs no password: it "
+        "takes a ticket of kinit.",
+    ),
 ]
 
 
@@ -135,7 +139,7 @@ class Far(NamedTuple):
             manager = msmq(
                 host,
                 user=self.user,
-                password=None if self.user is None else read_secret(),
+                password=None if self.user is None else read_secret(self.mechanism),
                 rpc_port=self.rpc_port,
                 authentication=self.authentication,
                 mechanism=self.mechanism or "negotiate",
@@ -176,11 +180,21 @@ def _host(remote: Remote, source: str, name: FormatName | PathName) -> str:
     )
 
 
-def read_secret() -> str:
-    """The password of a login elsewhere: a line of standard input, asked for on a terminal."""
-    if sys.stdin.isatty():
-        return getpass.getpass("Password: ")
-    line = sys.stdin.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
+def read_secret(mechanism: Mechanism | None, file: Path | None = None) -> str:
+    """Return the password of a login elsewhere: the first line of a file or of standard input.
+
+    On a terminal it is asked for. Only Kerberos does without one.
+    """
+    if file is None and sys.stdin.isatty():
+        line, where = getpass.getpass("Password: "), "your input"
+    elif file is None:
+        line, where = sys.stdin.readline(PASSWORD_LENGTH_MAX + 2), "standard input"
+    else:
+        with file.open(encoding="utf-8") as lines:
+            line, where = lines.readline(PASSWORD_LENGTH_MAX + 2), safe(str(file))
+    line = line.rstrip("\r\n")
     if len(line) > PASSWORD_LENGTH_MAX:
         raise typer.BadParameter(f"a password has at most {PASSWORD_LENGTH_MAX} characters")
+    if not line and mechanism != "kerberos":
+        raise typer.BadParameter(f"{where} holds no password")
     return line

@@ -9,7 +9,7 @@ import typer
 
 from posthouse.cli.durations import duration
 from posthouse.cli.output import safe
-from posthouse.cli.remote_queue import PASSWORD_LENGTH_MAX, PasswordFile, read_secret
+from posthouse.cli.remote_queue import PasswordFile, read_secret
 from posthouse.client.msmq import login_of
 from posthouse.client.remote.inventory import Inventory, read_inventory
 from posthouse.client.remote.login import (
@@ -62,7 +62,11 @@ ScanLevel = Annotated[
 ]
 ScanMechanism = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user logs in (default: negotiate)."),
+    typer.Option(
+        "--mechanism",
+        help="How the user logs in (default: negotiate). Only kerberos needs no password: it takes "
+        "a ticket of kinit.",
+    ),
 ]
 PerMachine = Annotated[
     float,
@@ -137,21 +141,11 @@ def login(
     """As whom the machines are asked; a password is never an argument."""
     if password_file is not None and user is None:
         raise typer.BadParameter("--password-file goes with --user")
-    password = None
-    if user is not None:
-        password = read_secret() if password_file is None else _first_line(password_file)
+    password = None if user is None else read_secret(mechanism, password_file)
     try:
         return login_of(user, password, authentication, mechanism or "negotiate")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def _first_line(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        line = file.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
-    if len(line) > PASSWORD_LENGTH_MAX:
-        raise typer.BadParameter(f"a password has at most {PASSWORD_LENGTH_MAX} characters")
-    return line
 
 
 MACHINE_S: Final = 30.0

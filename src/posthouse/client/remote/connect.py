@@ -183,6 +183,10 @@ def _bound(
         raise _bind_refused(error, f"{host}:{port}", wanted, login) from None
     except LoginRefused as error:
         raise _login_refused(f"{host}:{port}", login, str(error)) from None
+    except KerberosMissing as error:  # negotiation asks for it with its first token
+        raise UnsupportedOperation(
+            str(error), "Log in with a password and the mechanism ntlm or negotiate."
+        ) from None
     except RemoteProtocolError as error:
         raise ServerUnreachable(
             f"what answers at {host}:{port} is not {wanted.what}: {error}",
@@ -193,10 +197,7 @@ def _bound(
 def _connection(host: str, interface: SyntaxId, login: RemoteLogin) -> ClientConnection:
     if login.level == Level.NONE:
         return ClientConnection(interface)
-    try:
-        security = _initiator(host, login)
-    except KerberosMissing as error:
-        raise UnsupportedOperation(str(error), "Choose ntlm or negotiate.") from None
+    security = _initiator(host, login)
     auth_type = auth_type_of(login.mechanism)
     return ClientConnection(interface, security=security, auth_type=auth_type, level=login.level)
 
