@@ -249,7 +249,6 @@ APART: dict[str, tuple[str, ...]] = {
         "engine/transfer/ended_messages.py",
         "protocols/binary/packet_scan.py",
         "rpc/backpressure.py",
-        "runtime/listen_errors.py",
         "runtime/machine_keys.py",
     ),
     "the importer is of another package, and this belongs here": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,7 +206,9 @@ def test_a_certificate_for_https_is_made_in_the_home(ph: Posthouse, tmp_path: Pa
     home = ("--home", tmp_path / "new")
     made = ph("cert", "make", "--tls", "alpha.example", "--tls", "127.0.0.1", *home)
     assert made.code == 0
-    assert '\n[https]\ncertificate = "keys/tls.pem"\n' in made.out
+    for section in ("admin", "https"):
+        lines = f'[{section}]\ncertificate = "keys/tls.pem"\nprivate_key = "keys/tls.key"\n'
+        assert f"\n{lines}" in made.out
     key = tmp_path / "new" / "keys" / "tls.key"
     assert key.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
@@ -220,6 +223,18 @@ def test_a_certificate_for_https_is_made_in_the_home(ph: Posthouse, tmp_path: Pa
     before = key.read_bytes()
     assert ph("cert", "make", "--tls", "alpha.example", "--replace", "--json", *home).value["hosts"]
     assert key.read_bytes() != before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_the_service_can_read_what_root_has_made_in_its_home(
+    posthouse: Posthouse, tmp_path: Path
+) -> None:
+    os.chown(tmp_path, 4711, 4712)
+    assert posthouse("cert", "create", "--tls", "alpha.example", "--home", tmp_path).code == 0
+    keys = tmp_path / "keys"
+    for made in (keys, keys / "tls.pem", keys / "tls.key"):
+        found = made.stat()
+        assert (found.st_uid, found.st_gid) == (4711, 4712)
 
 
 def test_a_certificate_for_https_is_for_hosts_and_nobody_else(

@@ -16,7 +16,7 @@ import pytest
 from posthouse.cli import main
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving, serving
-from tests.support.tls_files import CERTIFICATE, KEY
+from tests.support.tls_files import CERTIFICATE, KEY, expired_tls
 
 ORDERS, BOOKED = "./private$/orders", "./private$/booked"
 
@@ -50,7 +50,7 @@ def another_service(greeting: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("greeting", "told"),
     [
-        (b"", "closed the connection without an answer. Check the port: the admin endpoint has"),
+        (b"", "closed the connection without an answer. If it has a certificate, write https://. "),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "is another service, not the admin endpoint"),
         (b"HTTP/1.1 200 OK\r\n\r\nhello", "is another service, not the admin endpoint"),
         (b"\x15\x03\x01\x00\x02\x02\x46", "speaks TLS. Write https:// instead of http://."),
@@ -61,6 +61,20 @@ def test_another_service_at_the_address(posthouse: Posthouse, greeting: bytes, t
         said = posthouse("status", "--url", url)
     assert said.code == 3
     assert told in said.err
+
+
+def test_a_certificate_that_has_expired_is_not_to_be_trusted_but_renewed(
+    posthouse: Posthouse, tmp_path: Path
+) -> None:
+    tls, authority = expired_tls(tmp_path)
+    with serving(tmp_path / "home", tls) as server:
+        said = posthouse("status", "--url", server.url, "--ca-file", authority)
+        assert said.code == 3
+        assert "certificate has expired. Renew it where the queue manager runs" in said.err
+        assert "--ca-file" not in said.err
+        said = posthouse("status", "--url", server.url.replace("https", "http"))
+        assert said.code == 3
+        assert "If it has a certificate, write https://" in said.err
 
 
 def test_a_host_that_is_not_found_and_a_port_that_is_closed(posthouse: Posthouse) -> None:

@@ -14,8 +14,9 @@ import posthouse
 from posthouse import ClientConnectionError
 from posthouse.client.admin_http import BulkHttp
 from posthouse.client.arrow_read import read
+from posthouse.client.errors import CertificateNotTrusted
 from tests.client.serving import Serving, serving
-from tests.support.tls_files import CERTIFICATE, KEY
+from tests.support.tls_files import CERTIFICATE, KEY, expired_tls
 
 LARGE = bytes(3_000_000)
 
@@ -99,6 +100,27 @@ def test_a_certificate_that_nobody_vouches_for(secured: Serving, token: str) -> 
         posthouse.connect(url=secured.url, token=token)
     with pytest.raises(ClientConnectionError, match="tls="):
         asyncio.run(main())
+
+
+def test_a_certificate_that_is_out_of_date_is_to_be_renewed(home: Path, tmp_path: Path) -> None:
+    """Trusting it would not help, whichever way a client comes."""
+    context, authority = expired_tls(tmp_path)
+    trusting = ssl.create_default_context(cafile=authority)
+
+    async def main(url: str) -> None:
+        await posthouse.aio.connect(url=url, token="pht_x", tls=trusting)
+
+    with serving(home, context) as server:
+        advice = "has expired.*Renew it where the queue manager runs"
+        with pytest.raises(CertificateNotTrusted, match=advice):
+            posthouse.connect(url=server.url, token="pht_x", tls=trusting)
+        with pytest.raises(CertificateNotTrusted, match=advice):
+            asyncio.run(main(server.url))
+        with (
+            BulkHttp(server.url, "pht_x", ca_file=str(authority)) as http,
+            pytest.raises(CertificateNotTrusted, match=advice),
+        ):
+            http.call("GET", "/status")
 
 
 def test_tls_where_there_is_none(server: Serving) -> None:

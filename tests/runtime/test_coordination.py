@@ -213,8 +213,9 @@ def test_certificates_of_peers_are_checked(tmp_path: Path, trusted: bool) -> Non
         await alpha.run(lambda m: m.transactions.remove_peer("BETA"))
         beta.url = f"https://localhost:{address.rpartition(':')[2]}"
         await alpha.trust(beta)
-        authorities = str(CERTIFICATES / "localhost.pem") if trusted else ""
-        calls = Coordination(alpha.desk, alpha.log, authorities=authorities, timeout_s=5)
+        calls = Coordination(alpha.desk, alpha.log, timeout_s=5)
+        if trusted:
+            calls.use_tls(ssl.create_default_context(cafile=CERTIFICATES / "localhost.pem"))
         calls.start()
         async with alpha.client() as here:
             tx = await here.transaction().begin()

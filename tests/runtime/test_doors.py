@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
-import signal
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -25,10 +22,10 @@ from posthouse.runtime.endpoints import standard_doors
 from posthouse.runtime.home import local_offset_s
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import STOPPED, DoorAddress, NotStarted, Options, Outcome, Service, run
+from tests.runtime.running_doors import json_of, serve
 from tests.support.srmp_posts import ENVELOPE, GUID
 
 CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
-Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]
 
 ALL = {"control", "admin", "binary", "ping", "http", "rpc", "epm", "ncp"}
 
@@ -40,53 +37,6 @@ def usual_mask() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
-
-
-def serve(
-    folder: Path,
-    config: str | None,
-    client: Client,
-    look: Callable[[Service, list[DoorAddress]], None] = lambda service, places: None,
-) -> Outcome:
-    """Runs the real doors; the client's session goes through the control socket.
-
-    None: with the settings that the home has.
-    """
-    home, ready_file = folder / "home", folder / "ready.json"
-    home.mkdir(exist_ok=True)
-    if config is not None:
-        (home / "posthouse.toml").write_text(config)
-    tasks: list[asyncio.Task[None]] = []
-
-    async def visit() -> None:
-        try:
-            while not ready_file.exists():
-                await asyncio.get_running_loop().run_in_executor(None, ready_file.exists)
-            endpoints = json.loads(ready_file.read_text())["endpoints"]
-            connector = aiohttp.UnixConnector(endpoints["control"])
-            async with aiohttp.ClientSession("http://localhost", connector=connector) as session:
-                await client(session, endpoints)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def doors(service: Service) -> list[DoorAddress]:
-        tasks.append(asyncio.get_running_loop().create_task(visit()))
-        places = standard_doors(service)
-        look(service, places)
-        return places
-
-    options = Options(
-        home, name="ALPHA", ports=PortSet.EPHEMERAL, ready_file=ready_file, version="9.9"
-    )
-    outcome = run(options, doors)
-    for task in tasks:
-        task.result()
-    return outcome
-
-
-async def json_of(response: aiohttp.ClientResponse) -> Any:
-    assert response.status == 200, await response.text()
-    return await response.json()
 
 
 def test_the_control_socket_and_the_admin_endpoint_answer(tmp_path: Path) -> None:
@@ -244,7 +194,7 @@ def test_a_certificate_that_cannot_be_used_is_a_clear_refusal(tmp_path: Path) ->
     (tmp_path / "posthouse.toml").write_text(
         "[admin]\ncertificate = 'c.pem'\nprivate_key = 'c.pem'"
     )
-    with pytest.raises(NotStarted, match="certificate of"):
+    with pytest.raises(NotStarted, match=r"\[admin\] certificate .*c\.pem.* PEM"):
         run(Options(tmp_path, name="ALPHA", ports=PortSet.EPHEMERAL), standard_doors)
 
 

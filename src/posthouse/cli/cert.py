@@ -35,6 +35,10 @@ from posthouse.security.tls_certificates import make_tls_files
 TLS_FOLDER: Final = "keys"
 CERTIFICATE: Final = "tls.pem"
 PRIVATE_KEY: Final = "tls.key"
+_TLS_SECTIONS: Final = {
+    "admin": '# Management from other machines; listen = "0.0.0.0" lets them in',
+    "https": "# Messages over HTTPS",
+}
 TLS_DAYS_MAX: Final = 825  # more is refused by some clients
 
 KEY_BITS: Final = (1024, 2048, 3072, 4096)
@@ -99,8 +103,8 @@ def make(
 
     Private keys stay in the home, encrypted with its key file keys/seal.key. Without --user, the
     command makes the keys that others use to encrypt messages to this queue manager; `cert export`
-    prints the public ones. With --tls, it writes keys/tls.pem and keys/tls.key into the home, for
-    the HTTPS settings; the queue manager need not run.
+    prints the public ones. With --tls, it writes keys/tls.pem and keys/tls.key into the home and
+    prints the settings [admin] and [https] that use them; the queue manager need not run.
 
     Example: posthouse cert create --user alice
     """
@@ -371,8 +375,12 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
         if file.exists() and not replace:
             raise typer.BadParameter(f"{file} already exists; --replace makes it again")
     made = make_tls_files(hosts, int(datetime.now(UTC).timestamp()), min(days, TLS_DAYS_MAX))
-    for path in (folder.parent, folder):  # a new home is private from its first moment on
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a new home is private at once
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        _give(opened, folder.parent)
+        os.close(opened)
     _write(certificate, made.certificate)
     _write(key, made.private_key)
     shown = {
@@ -383,14 +391,25 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
         print_json({"hosts": hosts, "file": str(certificate)} | shown)
         return
     say(f"{certificate} is a certificate for {', '.join(hosts)}. Put into posthouse.toml:")
-    for line in ("", "[https]", *(f'{name} = "{value}"' for name, value in shown.items()), ""):
-        say(line)
-    say("To trust it, senders name a copy of that file in [srmp] authorities. It holds no secret.")
+    for section, purpose in _TLS_SECTIONS.items():
+        for line in ("", purpose, f"[{section}]", *(f'{name} = "{shown[name]}"' for name in shown)):
+            say(line)
+    say("")
+    say("To trust it, senders name a copy of that file in [srmp] authorities, and commands with ")
+    say("--ca-file. It holds no secret. A queue manager that uses it already reads it again.")
 
 
 def _write(path: Path, data: bytes) -> None:
     """No other user can read it, not even for a moment."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        _give(file.fileno(), path.parent)
         file.write(data)
     temporary.replace(path)
+
+
+def _give(made: int, folder: Path) -> None:
+    """Let the service use what root makes in its home: a file or folder, by its descriptor."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(made, owner.st_uid, owner.st_gid)

@@ -16,7 +16,11 @@ from posthouse.cli.contexts import ContextError
 from posthouse.cli.exit_codes import NOT_REACHABLE, NOTHING_THERE, REFUSED, WRONG_USAGE
 from posthouse.cli.output import complain, json_error
 from posthouse.cli.usage_hints import mistake
-from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
+from posthouse.client.errors import (
+    CertificateExpired,
+    CertificateNotTrusted,
+    ClientConnectionError,
+)
 from posthouse.model.errors import (
     IoTimeout,
     MessageNotFound,
@@ -123,7 +127,7 @@ def failure_of(error: BaseException, arguments: Sequence[str] = ()) -> Failure:
         case RemoteProtocolError():
             cause = f"Not a valid packet: {error}"
             return Failure("NOT_A_VALID_PACKET", cause, "", REFUSED, text=cause)
-        case CertificateNotTrusted():
+        case CertificateNotTrusted() if not isinstance(error, CertificateExpired):
             return _unreachable(error.cause, TRUSTED)
         case ClientConnectionError():
             remedy = error.remedy.replace("its home or address", "its home (--home) or URL (--url)")

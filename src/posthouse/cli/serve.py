@@ -78,9 +78,9 @@ def serve(
     """Run a queue manager until SIGTERM or Ctrl-C.
 
     To stop, it closes its listeners, finishes calls in progress, cancels waiting reads and syncs.
-    SIGHUP reopens the log. Exit code 1: another process uses the home, the name is not the one of
-    the home (see posthouse rename), the store is damaged, or a port is in use. Exit code 2: wrong
-    settings.
+    SIGHUP reopens the log, and reads certificates again that have changed. Exit code 1: another
+    process uses the home, the name is not the one of the home (see posthouse rename), the store is
+    damaged, or a port is in use. Exit code 2: wrong settings.
 
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """

@@ -20,6 +20,7 @@ import msgspec
 
 from posthouse.client.address import Address, resolve
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost, refused
+from posthouse.client.session_upgrade import OUT_OF_DATE, unreachable
 from posthouse.model.errors import QueueError, ServiceNotAvailable
 
 PREFIX: Final = "/api/v1"
@@ -277,6 +278,8 @@ class BulkHttp:
             connection = self._new(address)
             connection.connect()
         except ssl.SSLError as error:
+            if getattr(error, "verify_code", 0) in OUT_OF_DATE:
+                raise unreachable(address, error) from error
             raise ClientConnectionError(
                 f"{address.shown} and this client cannot agree on TLS: {error.strerror or error}",
                 "Name a file with the certificate to trust, and write https:// in the address.",

@@ -35,6 +35,15 @@ class CertificateNotTrusted(ClientConnectionError):
     )
 
 
+class CertificateExpired(CertificateNotTrusted):
+    """The certificate of the queue manager is out of date, or the clock here is wrong."""
+
+    default_remedy = (
+        "Renew it where the queue manager runs, which reads the new files without a restart. If it "
+        "is valid, correct the clock of this machine."
+    )
+
+
 class SessionLost(ClientConnectionError):
     """The connection broke, and this cannot be asked again: it may be done or not."""
 

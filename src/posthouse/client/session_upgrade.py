@@ -11,6 +11,7 @@ import msgspec
 from posthouse.api.types import ErrorJson
 from posthouse.client.address import Address
 from posthouse.client.errors import (
+    CertificateExpired,
     CertificateNotTrusted,
     ClientConnectionError,
     ServerUnreachable,
@@ -34,6 +35,7 @@ OTHERS_HOME: Final = (
     "--url http://127.0.0.1:8816 --token-file FILE."
 )
 _SWITCHING = 101
+OUT_OF_DATE: Final = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID and _HAS_EXPIRED
 
 
 def upgrade_request(address: Address) -> bytes:
@@ -91,10 +93,11 @@ class Upgrading:
                 f"{self._address.shown} closed the connection",
                 "It may be stopping, or have too many connections; try again.",
             )
+        tls = "" if self._address.tls else "If it has a certificate, write https://. "
         return ServerUnreachable(
             f"{self._address.shown} closed the connection without an answer",
-            f"Check the port: {ENDPOINT} If it is the right one, the queue manager may be stopping "
-            "or have too many connections; try again.",
+            f"{tls}Check the port: {ENDPOINT} If it is the right one, the queue manager may be "
+            "stopping or have too many connections; try again.",
         )
 
     def _read_head(self, head: bytes) -> None:
@@ -134,9 +137,8 @@ def unreachable(address: Address, error: OSError) -> ClientConnectionError:
     if isinstance(error, ClientConnectionError):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
-        return CertificateNotTrusted(
-            f"the certificate of {address.shown} is not trusted: {error.verify_message}"
-        )
+        kind = CertificateExpired if error.verify_code in OUT_OF_DATE else CertificateNotTrusted
+        return kind(f"the certificate of {address.shown} is not trusted: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
         return ClientConnectionError(
             f"{address.shown} does not answer with TLS: {error.reason or error}",

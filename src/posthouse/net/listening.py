@@ -68,7 +68,7 @@ class Listener:
         self._make = make
         self._connections = connections
         self._refused = refused
-        self._tls = tls
+        self.tls = tls  # of the next connections; replaced when certificates are renewed
         self._handshake_s = handshake_s if tls is not None else None
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
@@ -185,14 +185,14 @@ class Listener:
         """Up to the moment when the protocol of the connection has it."""
         protocol = self._make(admission)
         more: dict[str, Any] = {}
-        if self._tls is not None:
-            more = {"ssl": self._tls, "ssl_handshake_timeout": self._handshake_s}
+        if (tls := self.tls) is not None:
+            more = {"ssl": tls, "ssl_handshake_timeout": self._handshake_s}
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, connection, **more)
         except (TimeoutError, OSError, ssl.SSLError) as error:
             admission.leave()
             connection.close()
-            if self._tls is not None:
+            if more:
                 self._refused(f"TLS: {type(error).__name__}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,15 +30,17 @@ from posthouse.protocols.remote_read.server import (
 )
 from posthouse.protocols.rpc_callers import Acted, RemoteAct
 from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.runtime.audit.log import AuditLog
 from posthouse.runtime.backup import backup
+from posthouse.runtime.listen_errors import NotStarted
+from posthouse.runtime.logs import place_of
 from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
 from posthouse.runtime.ports import port_of
-from posthouse.runtime.process_metrics import free_bytes, process_metrics
-from posthouse.runtime.serve import DoorAddress, NotStarted, Service, event_writer, place_of
-from posthouse.runtime.srmp_endpoints import srmp_doors, srmp_node
+from posthouse.runtime.process_metrics import certificate_metrics, free_bytes, process_metrics
+from posthouse.runtime.serve import DoorAddress, Service, event_writer
 from posthouse.runtime.telemetry.tracing import (
     MessageTracing,
     TracingDoor,
@@ -47,6 +48,7 @@ from posthouse.runtime.telemetry.tracing import (
     open_exporter,
     span_metrics,
 )
+from posthouse.runtime.tls_contexts import has_http, has_srmp
 from posthouse.runtime.winbind import Winbind, WinbindMissing, load_library
 from posthouse.runtime.winbind_logins import WinbindLogins
 
@@ -70,13 +72,18 @@ def standard_doors(service: Service) -> list[DoorAddress]:
     more += [] if pgm is None else [lambda: pgm_metrics(pgm.protocol.figures())]
     tracing = message_tracing(service)
     more.append(span_metrics if tracing is None else tracing.metrics)
+    more.append(lambda: certificate_metrics(service.tls_files))
     admin = make_admin(service, node, reads, more, audit)
     places = [DoorAddress(ControlSocket(admin, service.local_connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
         door = AdminServer(
-            admin, service.connections(), tls_context(service), _port_forbidder(service)
+            admin,
+            service.connections(),
+            service.tls_files.context("admin"),
+            _port_forbidder(service),
         )
+        service.tls_files.give("admin", door.use_tls)
         places.append(DoorAddress(door, section.listen, port))
     places += [] if node is None else binary_doors(service, node)
     places += [] if srmp is None else srmp_doors(service, srmp, _port_teller(service))
@@ -233,6 +240,39 @@ def ncp_door(service: Service, node: NcpNode) -> DoorAddress:
     return DoorAddress(NcpServer(node), section.listen, port)
 
 
+def srmp_node(service: Service) -> SrmpNode | None:
+    """SRMP, where there is a listener for it: without one no receipt would come back."""
+    if not has_srmp(service.settings):
+        return None
+    node = SrmpNode(
+        service.desk,
+        service.settings.srmp,
+        memory=service.memory,
+        connections=service.connections(),
+    )
+    service.tls_files.give("srmp", node.use_trust)
+    node.protocol.on_event = event_writer(service.log)
+    node.turns = service.desk
+    return node
+
+
+def srmp_doors(service: Service, node: SrmpNode, told: Callable[[int], None]) -> list[DoorAddress]:
+    """The endpoints `http` and `https`; `told` is called with their ports before anything is
+    sent.
+    """
+    http, https = service.settings.http, service.settings.https
+    places = []
+    if has_http(service.settings):
+        port = port_of("http", service.ports) if http.port is None else http.port
+        places.append(DoorAddress(SrmpServer(node, None, told), service.host, port))
+    if https.certificate:
+        port = port_of("https", service.ports) if https.port is None else https.port
+        door = SrmpServer(node, service.tls_files.context("https"), told)
+        service.tls_files.give("https", door.use_tls)
+        places.append(DoorAddress(door, service.host, port))
+    return places
+
+
 def _ncp_metrics(node: NcpNode) -> AskMetrics:
     return lambda: ncp_metrics(node.protocol.figures)
 
@@ -324,6 +364,7 @@ def make_admin(
         audit=audit,
         log=service.log.recent,
         disk_free=lambda: free_bytes(service.home),
+        problems=service.tls_files.problems,
         ask_peers=PeerQuestions(service.home, parse_peers(section.explain_peers)).ask,
     )
     if section.queries_max:
@@ -363,22 +404,6 @@ def _fault_writer(service: Service) -> Callable[[Exception], None]:
         service.log.error("internal_error", kind=kind, cause=error, where=place_of(error))
 
     return write
-
-
-def tls_context(service: Service) -> ssl.SSLContext | None:
-    """TLS with the certificate of the settings; paths are relative to the home."""
-    section = service.settings.admin
-    if not section.certificate:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(
-            service.home / section.certificate, service.home / section.private_key
-        )
-    except OSError as error:  # ssl.SSLError is one
-        raise NotStarted(f"the certificate of [admin] cannot be used: {error}") from None
-    return context
 
 
 def message_tracing(service: Service) -> MessageTracing | None:

@@ -1,4 +1,4 @@
-"""Explains why a listener cannot be opened, and what to do about it."""
+"""Explains why a queue manager does not start: a listener that cannot be opened, above all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import os
 from typing import Final
 
 from posthouse.runtime.ports import PRIVILEGED_MAX, STANDARD_PORTS, PortSet, port_of
+
+
+class NotStarted(Exception):
+    """The queue manager cannot start, and why."""
+
 
 OWN_ADDRESS: Final = ("admin", "ncp")  # endpoints whose address is a setting of their section
 

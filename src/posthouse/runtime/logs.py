@@ -226,3 +226,13 @@ class Log:
         """What was left out is counted in the last lines."""
         self._write_counts(self._clock(), all_of_them=True)
         self._target.close()
+
+
+def place_of(error: BaseException) -> str:
+    """File and line where an exception was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

@@ -31,7 +31,7 @@ _Key = tuple[bytes, Verb, bytes]
 class Coordination:
     """Calls other queue managers for the engine: votes, decisions and outcomes of transactions.
 
-    `authorities` is a file of certificates that peers' are checked against, beside the system's.
+    Certificates of peers are checked against the authorities of the system, until `use_tls`.
     """
 
     def __init__(
@@ -39,15 +39,12 @@ class Coordination:
         desk: Loop,
         log: Log,
         *,
-        authorities: str = "",
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> None:
         self._desk = desk
         self._log = log
         self._timeout_s = timeout_s
         self._tls = ssl.create_default_context()
-        if authorities:
-            self._tls.load_verify_locations(authorities)
         self._calls: dict[_Key, asyncio.Task[None]] = {}
         self._of_peer: dict[bytes, int] = {}
         self._silent: set[bytes] = set()  # peers that did not answer last time
@@ -57,6 +54,10 @@ class Coordination:
     def start(self) -> None:
         """Takes what the engine asks from now on."""
         self._desk.driver.on_asks = self.take
+
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Use this TLS for calls that are made from now on."""
+        self._tls = tls
 
     def take(self, asks: list[PeerRequest]) -> None:
         """Makes these calls; what is too much, or under way already, is asked again later."""

@@ -11,6 +11,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from posthouse.model import interpreter
+from posthouse.runtime.certificates import CertificateWatch
 from posthouse.store.log import LogStore
 
 
@@ -40,6 +41,18 @@ def process_metrics(home: Path, store: LogStore) -> Iterator[Metric]:
     log.add_metric(["messages"], live)
     log.add_metric(["other"], max(sum(one.end for one in segments) - live, 0))
     yield log
+
+
+def certificate_metrics(watch: CertificateWatch) -> Iterator[Metric]:
+    """Yield how long each certificate of the settings is still valid."""
+    ends = GaugeMetricFamily(
+        "posthouse_certificate_expires_seconds",
+        "Seconds until a certificate of the settings expires; negative afterwards.",
+        labels=["use"],
+    )
+    for use, left_s in watch.left_s():
+        ends.add_metric([use], left_s)
+    yield ends
 
 
 def free_bytes(home: Path) -> int | None:

@@ -26,6 +26,7 @@ from posthouse.model.settings_kinds import is_address
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import AddressWatch, local_addresses
+from posthouse.runtime.certificates import CertificateWatch
 from posthouse.runtime.directory.authority import (
     FollowedDirectory,
     open_authority,
@@ -40,8 +41,9 @@ from posthouse.runtime.limits import (
     raise_file_limit,
     switch_soon,
 )
+from posthouse.runtime.listen_errors import NotStarted as NotStarted
 from posthouse.runtime.listen_errors import cannot_listen
-from posthouse.runtime.logs import Log, LogFile, LogStream
+from posthouse.runtime.logs import Log, LogFile, LogStream, place_of
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.loop_turns import SlowTurn
 from posthouse.runtime.machine_keys import add_signing_keys
@@ -134,6 +136,7 @@ class Service(NamedTuple):
     log: Log
     memory: MemoryAccount
     room: Room
+    tls_files: CertificateWatch
     at_end: list[Callable[[], None]]  # what blocks for a moment, once all doors are closed
     directory: FollowedDirectory | None = None
 
@@ -149,10 +152,6 @@ class Service(NamedTuple):
 
 
 Doors = Callable[[Service], list[DoorAddress]]
-
-
-class NotStarted(Exception):
-    """The queue manager cannot start, and why."""
 
 
 class Outcome(NamedTuple):
@@ -335,6 +334,8 @@ class Server:
         self._watch_memory(loop, release)
         desk.start()
         try:
+            self.tls_files = CertificateWatch(self.settings, self.home.path, self.log)
+            self.tls_files.watch(loop.call_later)
             await add_signing_keys(desk, self.log)
             self._follow_directory()
             await self._open(doors(self._service()))
@@ -373,6 +374,7 @@ class Server:
             log=self.log,
             memory=self.memory,
             room=self.room,
+            tls_files=self.tls_files,
             at_end=self._at_end,
             directory=self._directory,
         )
@@ -405,11 +407,8 @@ class Server:
     def _coordinate(self) -> None:
         """Shares transactions with peers, who call the admin endpoint."""
         section, admin = self.settings.transactions, self.settings.admin
-        authorities = section.peer_authorities and str(self.home.path / section.peer_authorities)
-        try:
-            self._coordination = Coordination(self.desk, self.log, authorities=authorities)
-        except OSError as error:  # ssl.SSLError is one
-            raise NotStarted(f"[transactions] peer_authorities cannot be used: {error}") from None
+        self._coordination = Coordination(self.desk, self.log)
+        self.tls_files.give("transactions", self._coordination.use_tls)
         scheme, endpoint = "https" if admin.certificate else "http", self.endpoints.get("admin")
         url = section.url or (f"{scheme}://{endpoint}" if endpoint else "")
         try:
@@ -455,7 +454,12 @@ class Server:
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end, signal.Signals(number).name)
-        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+
+    def _hung_up(self) -> None:
+        """Take files that were replaced: the log, and certificates."""
+        self.log.reopen()
+        self.tls_files.look()
 
     def _end(self, reason: str) -> None:
         if not self._ending.is_set():
@@ -575,16 +579,6 @@ class Server:
         for call in self._at_end:
             await asyncio.to_thread(call)
         self.log.info("stopped")
-
-
-def place_of(error: BaseException) -> str:
-    """File and line where an exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return ""
-    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
 def _full_name(started: Started) -> str:

@@ -144,6 +144,7 @@ class Services:
     `backup` makes the step that copies the home, `refresh` one that asks the authority of the
     directory for changes, `pause` one that takes this many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
+    `problems` returns those of the process, such as certificates that expire;
     `store`, `pace` and `gather` are for bulk reads alone, `search_pace` and `search` for searches,
     of which `scans` has the number. `stations` and `leases` are those of callers. `revoked` is told
     of tokens whose sessions are to end, `fault` of errors that are ours.
@@ -156,6 +157,7 @@ class Services:
     backup: Callable[[str], Outside] | None = None
     refresh: Callable[[str], Outside] | None = None
     ask_peers: Callable[[str], Outside] | None = None  # what they state of a message
+    problems: Callable[[], list[str]] = field(default=list)
     store: LogStore | None = None
     offload: Offload = on_the_spot
     gather: Offload = on_the_spot

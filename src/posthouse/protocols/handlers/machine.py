@@ -65,7 +65,7 @@ def show_status(
         claims=look.claims,
         clocks=look.clocks,
         damaged=look.damaged,
-        problems=look.problems(),
+        problems=look.problems() + (context.services.problems() if whole else []),
         host_change=look.host_change,
         domain_trouble=look.domain_trouble,
         takes_any_name=machine.settings.queue_manager.accept_any_name if whole else False,

@@ -122,6 +122,7 @@ class Admin:
         audit: AuditTrail | None = None,
         log: RecentLines | None = None,
         disk_free: Callable[[], int | None] = lambda: None,
+        problems: Callable[[], list[str]] = list,
         ask_peers: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         manager = desk.manager
@@ -154,6 +155,7 @@ class Admin:
             backup=None if backup is None else awaited(backup),
             refresh=None if refresh is None else awaited(lambda nothing: refresh()),
             ask_peers=None if ask_peers is None else awaited(ask_peers),
+            problems=problems,
             store=store,
             offload=in_a_thread,
             gather=in_the_background(GATHERERS, pace, busy),

@@ -44,6 +44,12 @@ class AdminServer(AdminDoor):
         self._tls = tls
         self._listening = listening  # told the port
 
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Use this TLS for connections that come from now on."""
+        self._tls = tls
+        if self._listener is not None:
+            self._listener.tls = tls
+
     def address_of(self, transport: asyncio.Transport) -> str:
         """The peer's address, without its port."""
         peer = transport.get_extra_info("peername")

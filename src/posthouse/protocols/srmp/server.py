@@ -140,6 +140,10 @@ class SrmpNode(StreamNode):
         self.machine = self.protocol = SrmpProtocol(desk, settings, self, now)
         self.listeners = 0  # that are still to open
 
+    def use_trust(self, trust: ssl.SSLContext) -> None:
+        """Use this TLS for connections that are made from now on."""
+        self.trust = trust
+
     def listens(self, scheme: str, address: str, port: int) -> None:
         """A listener is open; with the last of them sending begins."""
         self.protocol.listens(scheme, address, port)
@@ -212,6 +216,12 @@ class SrmpServer:
         self._context = context
         self._listening = listening  # told the port, before anything is sent
         self._listener: Listener | None = None
+
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Use this TLS for connections that come from now on."""
+        self._context = tls
+        if self._listener is not None:
+            self._listener.tls = tls
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
