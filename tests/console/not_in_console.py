@@ -14,6 +14,7 @@ OPERATIONS: Final = "the console has the server do it as an operation"
 PIPELINES: Final = "for readers and writers of pipelines"
 MIGRATE: Final = "for posthouse migrate, which moves the messages themselves"
 DEFINITIONS: Final = "for definitions as one file: posthouse definitions"
+LEASES: Final = "for an operator whose reader is lost: posthouse lease; a queue has its holders"
 BINDERY: Final = "for NetWare administrators: posthouse bindery"
 
 NOT_IN_CONSOLE: Final = {
@@ -25,6 +26,8 @@ NOT_IN_CONSOLE: Final = {
     "lease_messages": PROGRAMS,
     "end_lease": PROGRAMS,
     "renew_lease": PROGRAMS,
+    "list_leases": LEASES,
+    "release_lease": LEASES,
     "set_access": DEFINITIONS,
     "receive_message": PROGRAMS,
     "receive_messages": PROGRAMS,

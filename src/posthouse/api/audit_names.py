@@ -29,6 +29,7 @@ ACT_NAMES: Final[dict[str, str]] = {
     "lease_messages": "Receive messages on a lease",
     "end_lease": "End a lease",
     "renew_lease": "Renew a lease",
+    "release_lease": "Take a lease away",
     "move_messages": "Move messages",
     "copy_messages": "Copy messages",
     "delete_messages": "Delete messages",

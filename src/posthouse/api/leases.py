@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from posthouse.api.types import RECEIVE_MAX, WAIT_MAX_MS, Json, LookupId, MessageListJson
+from posthouse.api.types import (
+    RECEIVE_MAX,
+    WAIT_MAX_MS,
+    Json,
+    LookupId,
+    MessageListJson,
+    Name,
+)
 
 LeaseSeconds = Annotated[int, Meta(ge=1, le=3600)]
 
@@ -35,6 +42,41 @@ class LeaseParams(Json):
     """A lease by its identifier."""
 
     id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+
+
+class LeasesParams(Json):
+    """Which leases: of a queue, of a user, or all."""
+
+    queue: Name | None = None
+    user: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+
+
+class HeldLeaseJson(Json):
+    """A lease that lasts: who has messages of which queue, and until when.
+
+    `token` is the identifier of the token, or what stands for a password; the lease ends with it.
+    """
+
+    lease: str
+    user: str
+    token: str
+    queue: str
+    messages: int
+    ends_time: str
+
+
+class LeaseListJson(Json):
+    """Leases, and how many more there are that are not listed."""
+
+    leases: list[HeldLeaseJson]
+    left_out: int = 0
+
+
+class LeaseReleasedJson(Json):
+    """A lease that was taken away, and how many messages are available again."""
+
+    lease: str
+    messages: int
 
 
 class LeaseEndBody(Json):

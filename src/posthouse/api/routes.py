@@ -135,6 +135,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.ReceiveBody,
     ),
     route("POST", _QUEUE + "/lease", OPERATE, "lease_messages", tl.LeasedJson, _Q, tl.TakeBody),
+    route("GET", "/leases", LOOK, "list_leases", tl.LeaseListJson, tl.LeasesParams),
+    route("DELETE", "/leases/{id}", OPERATE, "release_lease", tl.LeaseReleasedJson, tl.LeaseParams),
     route(
         "POST",
         "/leases/{id}/end",

@@ -183,6 +183,18 @@ class QueueJson(Json):
     poison_queue: str = ""
     retry_delays_s: list[int] = []  # that a message waits after each abort
     retry_waiting: int = 0  # of the locked ones: those that wait for their next try
+    holders: list[HolderJson] = []  # of one queue alone
+
+
+class HolderJson(Json):
+    """A user who holds locked messages, on a lease or as a reader that has the queue open.
+
+    Administrators see all holders, others themselves. Transactions hold the rest.
+    """
+
+    user: str
+    by: Literal["lease", "reader"]
+    messages: int
 
 
 class QueueListJson(Json):

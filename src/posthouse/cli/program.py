@@ -31,6 +31,7 @@ NOUNS = {
     "transaction": ("transaction",),
     "damage": ("damage",),
     "stage": ("stage",),
+    "lease": ("lease",),
     "peer": ("peer",),
     "directory.command": ("directory",),
     "backup": ("backup", "restore"),

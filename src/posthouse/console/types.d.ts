@@ -517,6 +517,15 @@ export interface GroupsParams {
   limit?: number;
 }
 
+export interface HeldLeaseJson {
+  lease: string;
+  user: string;
+  token: string;
+  queue: string;
+  messages: number;
+  ends_time: string;
+}
+
 export interface HistoryJson {
   span: string;
   interval_s: number;
@@ -533,6 +542,12 @@ export interface HistoryJson {
 
 export interface HistoryParams {
   span?: "day" | "hour";
+}
+
+export interface HolderJson {
+  user: string;
+  by: "lease" | "reader";
+  messages: number;
 }
 
 export interface IdentityBody {
@@ -763,8 +778,18 @@ export interface LeaseJson {
   lease_s: number;
 }
 
+export interface LeaseListJson {
+  leases: Array<HeldLeaseJson>;
+  left_out: number;
+}
+
 export interface LeaseParams {
   id: string;
+}
+
+export interface LeaseReleasedJson {
+  lease: string;
+  messages: number;
 }
 
 export interface LeaseRenewBody {
@@ -776,6 +801,11 @@ export interface LeasedJson {
   reason: string;
   lease: string;
   lease_s: number;
+}
+
+export interface LeasesParams {
+  queue?: string | null;
+  user?: string | null;
 }
 
 export interface LifeJson {
@@ -1423,6 +1453,7 @@ export interface QueueJson {
   poison_queue: string;
   retry_delays_s: Array<number>;
   retry_waiting: number;
+  holders: Array<HolderJson>;
 }
 
 export interface QueueListJson {
@@ -2005,6 +2036,8 @@ export interface Routes {
   receive_message: { params: MessageParams; body: Nothing; result: MessageJson };
   receive_messages: { params: QueueParams; body: ReceiveBody; result: MessageListJson };
   lease_messages: { params: QueueParams; body: TakeBody; result: LeasedJson };
+  list_leases: { params: LeasesParams; body: Nothing; result: LeaseListJson };
+  release_lease: { params: LeaseParams; body: Nothing; result: LeaseReleasedJson };
   end_lease: { params: LeaseParams; body: LeaseEndBody; result: LeaseJson };
   renew_lease: { params: LeaseParams; body: LeaseRenewBody; result: LeaseJson };
   move_messages: { params: QueueParams; body: MoveMessagesBody; result: BulkJson };

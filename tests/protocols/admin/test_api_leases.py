@@ -15,6 +15,7 @@ from posthouse.model.roles import Role
 from posthouse.protocols.handlers import lease_table
 from posthouse.protocols.handlers.request_steps import Conversation
 from posthouse.security.access import Caller
+from posthouse.security.accounts import Token
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
 
 
@@ -215,7 +216,6 @@ def test_an_end_counts_with_the_rights_of_now(tmp_path: Path) -> None:
         await rig.post(f"{at()}/access/grant", {"who": "bob", "rights": ["receive"]})
         bob = {"options": {"token": token}}
         first, second = await lease(rig, **dict(bob)), await lease(rig, **dict(bob))
-        await rig.ask("PATCH", "/api/v1/users/bob", {"doors": ["http", "rpc"]})
         ended = await end(rig, first, **dict(bob))
         assert (ended.status, await counts(rig)) == (200, (1, 1)), ended
         await rig.post(f"{at()}/access/revoke", {"who": "bob"})
@@ -241,20 +241,25 @@ def test_a_lease_that_was_returned_is_not_received_later(tmp_path: Path) -> None
 def test_a_caller_who_is_gone_before_the_answer_gets_no_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gone while the messages are taken, or while the disk is waited for."""
+    """Gone while the messages are taken, or while the disk is waited for; so may be the token."""
     whole, cancelled = lease_table.Leases.add, list[Conversation[Any]]()
+    revoked = False
 
     def add(self: lease_table.Leases, manager: QueueManager, made: lease_table.Lease) -> str:
         key = whole(self, manager, made)
         for conversation in cancelled:
             conversation.cancel()
+        if revoked:
+            self.end_of(manager, [made.token_id])
         return key
 
     monkeypatch.setattr(lease_table.Leases, "add", add)
 
     async def work(rig: ApiRig) -> None:
+        nonlocal revoked
         await filled(rig, 1)
-        for early in (True, False):
+        for early, over in ((True, False), (False, False), (False, True)):
+            revoked = over
             answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             conversation = rig.admin.api.call(
                 Caller.administrator(),
@@ -270,9 +275,11 @@ def test_a_caller_who_is_gone_before_the_answer_gets_no_lease(
             else:
                 cancelled.append(conversation)
             assert json.loads(await answered)["lease"] == ""
+            cancelled.clear()
             assert len(rig.admin.services.leases) == 0
             assert await counts(rig) == (1, 0)
         cancelled.clear()
+        revoked = False
         assert (await lease(rig))["lease"]
 
     with_api(tmp_path, work)
@@ -311,5 +318,131 @@ def test_ends_of_one_user_push_out_none_of_another(
         again = [(await end(rig, found, options=users[user])).status for user, found in ended]
         # carol has three, and then the one with the most loses the oldest
         assert again == [200, 200, 422, 422, 200, 200]
+
+    with_api(tmp_path, work)
+
+
+# -- leases end with their token and their user, and can be ended
+
+
+@pytest.mark.parametrize("way", ["revoked", "disabled", "deleted", "password"])
+def test_a_lease_ends_with_its_token_and_its_user(tmp_path: Path, way: str) -> None:
+    async def work(rig: ApiRig) -> None:
+        await filled(rig)
+        eve = await rig.user("eve", role=Role.OPERATE)
+        await rig.post(f"{at()}/access/grant", {"who": "eve", "rights": ["receive"]})
+        tokens = (await rig.get("/api/v1/tokens")).json["tokens"]
+        (token,) = [one["id"] for one in tokens if one["user"] == "eve"]
+        found = await lease(rig, count=2, lease_s=3600, options={"token": eve})
+        mine = await lease(rig, lease_s=3600)
+        assert await counts(rig) == (3, 3)
+        if way == "revoked":
+            reply = await rig.ask("DELETE", f"/api/v1/tokens/{token}")
+        elif way == "disabled":
+            reply = await rig.ask("PATCH", "/api/v1/users/eve", {"disabled": True})
+        elif way == "deleted":
+            reply = await rig.ask("DELETE", "/api/v1/users/eve")
+        else:
+            reply = await rig.post("/api/v1/users/eve/password", {"password": "another one"})
+        assert reply.status == 200
+        assert await counts(rig) == (3, 1)
+        assert (await end(rig, found)).status == 422
+        assert (await end(rig, mine)).status == 200
+
+    with_api(tmp_path, work)
+
+
+def test_a_lease_ends_as_its_token_expires(tmp_path: Path, monkeypatch: Any) -> None:
+    over: list[str] = []
+
+    async def work(rig: ApiRig) -> None:
+        await filled(rig)
+        made = (await rig.post("/api/v1/tokens", {"role": "operate"})).json
+        await lease(rig, count=2, lease_s=3600, options={"token": made["token"]})
+        monkeypatch.setattr(Token, "expired", lambda self, now_s: self.id in over)
+        await rig.run(rig.admin.services.leases.expire)
+        assert await counts(rig) == (3, 2)
+        over.append(made["info"]["id"])
+        await rig.run(rig.admin.services.leases.expire)
+        assert await counts(rig) == (3, 0)
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("way", ["revoked", "disabled"])
+def test_no_lease_begins_with_a_token_that_is_over(tmp_path: Path, way: str) -> None:
+    """Or with one of a user who has changed, while the request waited for its messages."""
+
+    async def work(rig: ApiRig) -> None:
+        await filled(rig, 0)
+        eve = await rig.user("eve", role=Role.OPERATE)
+        await rig.post(f"{at()}/access/grant", {"who": "eve", "rights": ["receive"]})
+        tokens = (await rig.get("/api/v1/tokens")).json["tokens"]
+        (token,) = [one["id"] for one in tokens if one["user"] == "eve"]
+        rig.admin.pending.cancel = lambda token_id: None  # type: ignore[method-assign]
+        waiting = asyncio.create_task(rig.post(f"{at()}/lease", {"timeout_ms": 5_000}, token=eve))
+        while not (await rig.get(at())).json["waiting_readers"]:
+            pass  # each look lets the server work
+        if way == "revoked":
+            await rig.ask("DELETE", f"/api/v1/tokens/{token}")
+        else:
+            await rig.ask("PATCH", "/api/v1/users/eve", {"disabled": True})
+        await rig.send(label="late", delivery="recoverable")
+        assert (await waiting).status == 403
+        assert await counts(rig) == (1, 0)
+
+    with_api(tmp_path, work)
+
+
+def test_leases_are_listed_and_taken_away(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await filled(rig, 4)
+        eve = await rig.user("eve", role=Role.OPERATE)
+        await rig.post(f"{at()}/access/grant", {"who": "eve", "rights": ["receive", "properties"]})
+        hers = await lease(rig, count=2, lease_s=60, options={"token": eve})
+        mine = await lease(rig)
+        listed = (await rig.get("/api/v1/leases")).json["leases"]
+        assert [(one["lease"], one["user"], one["messages"]) for one in listed] == [
+            (hers["lease"], "eve", 2),
+            (mine["lease"], "administrator", 1),
+        ]
+        assert listed[0]["queue"] == "ALPHA\\private$\\orders"
+        assert [
+            one["lease"] for one in (await rig.get("/api/v1/leases", user="EVE")).json["leases"]
+        ] == [hers["lease"]]
+        assert len((await rig.get("/api/v1/leases", queue=ORDERS)).json["leases"]) == 2
+        assert (await rig.get("/api/v1/leases", queue=ORDERS + ";journal")).json["leases"] == []
+        only = (await rig.get("/api/v1/leases", token=eve)).json["leases"]
+        assert [one["user"] for one in only] == ["eve"]
+        shown = (await rig.get(at())).json["holders"]
+        assert shown == [
+            {"user": "eve", "by": "lease", "messages": 2},
+            {"user": "administrator", "by": "lease", "messages": 1},
+        ]
+        assert [one["user"] for one in (await rig.get(at(), token=eve)).json["holders"]] == ["eve"]
+        path = "/api/v1/leases/"
+        assert (await rig.ask("DELETE", path + mine["lease"], token=eve)).status == 422
+        look = rig.tokens["look"]
+        assert (await rig.ask("DELETE", path + hers["lease"], token=look)).status == 403
+        reply = await rig.ask("DELETE", path + hers["lease"])
+        assert reply.json == {"lease": hers["lease"], "messages": 2}
+        assert await counts(rig) == (4, 1)
+        assert (await rig.ask("DELETE", path + hers["lease"])).status == 422
+        assert (await end(rig, hers, options={"token": eve})).status == 422
+
+    with_api(tmp_path, work)
+
+
+def test_a_token_for_some_queues_ends_leases_of_these(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await filled(rig)
+        found = await lease(rig)
+        for queues, status in (([f"{ORDERS}=peek"], 422), ([f"{ORDERS}=receive"], 200)):
+            made = {"role": "operate", "queues": queues}
+            token = (await rig.post("/api/v1/tokens", made)).json["token"]
+            listed = (await rig.get("/api/v1/leases", token=token)).json["leases"]
+            assert len(listed) == (status == 200)
+            path = f"/api/v1/leases/{found['lease']}"
+            assert (await rig.ask("DELETE", path, token=token)).status == status
 
     with_api(tmp_path, work)

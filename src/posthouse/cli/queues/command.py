@@ -19,7 +19,7 @@ from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, 
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import shown
 from posthouse.cli.group import tell_groups
-from posthouse.cli.output import age, complain, print_json, print_pairs, say
+from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
 from posthouse.cli.queues.listing import list_queues
 from posthouse.cli.queues.options import (
@@ -168,6 +168,9 @@ def show(
         return
     _tell(queue)
     tell_groups(queue.groups)
+    if queue.holders:
+        rows = [(one.user, one.by, f"{one.messages:,}") for one in queue.holders]
+        print_table("Holders of locked messages", ("user", "by", "messages"), rows)
     tell_transfer(queue)
 
 

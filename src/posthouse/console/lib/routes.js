@@ -28,6 +28,8 @@ export const ROUTES = {
   receive_message: ["DELETE", "/api/v1/queues/{queue}/messages/{lookup_id}"],
   receive_messages: ["POST", "/api/v1/queues/{queue}/receive"],
   lease_messages: ["POST", "/api/v1/queues/{queue}/lease"],
+  list_leases: ["GET", "/api/v1/leases"],
+  release_lease: ["DELETE", "/api/v1/leases/{id}"],
   end_lease: ["POST", "/api/v1/leases/{id}/end"],
   renew_lease: ["POST", "/api/v1/leases/{id}/renew"],
   move_messages: ["POST", "/api/v1/queues/{queue}/move"],

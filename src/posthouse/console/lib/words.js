@@ -21,6 +21,7 @@ export const ACTS = new Map([
   ["lease_messages", "Receive messages on a lease"],
   ["end_lease", "End a lease"],
   ["renew_lease", "Renew a lease"],
+  ["release_lease", "Take a lease away"],
   ["move_messages", "Move messages"],
   ["copy_messages", "Copy messages"],
   ["delete_messages", "Delete messages"],

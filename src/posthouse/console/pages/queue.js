@@ -51,10 +51,11 @@ export function showQueue({ main, poll, may, signal }, path) {
       may("administer") && isPlain && button("Delete", act(() => deleteQueue(path, () => { location.hash = to("queues"); })), "delete"),
     ]);
     refresh(figures, [queue.messages, queue.locked, queue.claimed, queue.bytes, queue.oldest_age_s, queue.accepted_per_s, queue.received_per_s, queue.journal_messages, queue.readers, queue.waiting_readers], () => stats(queue));
-    refresh(cards, [queue.label, queue.modified_time, queue.quota_kib, queue.journal_messages, queue.connections, queue.outgoing, queue.groups, queue.reason, queue.retry_waiting], () => [
+    refresh(cards, [queue.label, queue.modified_time, queue.quota_kib, queue.journal_messages, queue.connections, queue.outgoing, queue.groups, queue.holders, queue.reason, queue.retry_waiting], () => [
       about(queue),
       queue.outgoing && sending(queue),
       queue.groups.length > 0 && groups(queue),
+      queue.holders.length > 0 && holders(queue),
     ]);
     if (queue.transactional || queue.outgoing?.sequence) {
       const found = await call("show_sequences", { queue: path }, null, asked);
@@ -141,6 +142,11 @@ function sending(queue) {
     card("Delivery", pairs(lines)),
     card("Connection history", rows(["Time", "What happened", "Next hops"], queue.connections.map((one) => [time(one.time), one.status, one.next_hops.join(", ")]))),
   ];
+}
+
+/** @param {Queue} queue */
+function holders(queue) {
+  return card("Holders of locked messages", rows(["User", "By", "#Messages"], queue.holders.map((one) => [one.user, one.by, count(one.messages)])));
 }
 
 /** @param {Queue} queue */

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from posthouse.api.leases import LeaseJson
+from posthouse.api.types import HolderJson
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import InsufficientResources, InvalidHandle, QueueError
 
 ID_SIZE: Final = 16
 LEASES_OF_USER: Final = 1_000
 LEASES: Final = 10_000
 ENDED_OF_USER: Final = 1_000  # kept for callers who ask again because the answer was lost
+HOLDERS_SHOWN: Final = 100
 ENDED: Final = 10_000  # of all; the user with the most loses the oldest
 
 
@@ -27,12 +31,14 @@ class Lease:
     descriptor: OpenQueueDescriptor
     lookup_ids: list[int]
     ends_ms: int
+    token_id: str  # the lease ends with it
 
 
 class Leases:
     """All leases of a queue manager, by identifiers that cannot be guessed."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_over: Callable[[str], bool] = lambda token_id: False) -> None:
+        self._is_over = is_over  # of a token: whether it has expired, or was revoked
         self._open: dict[str, Lease] = {}
         self._ended: dict[bytes, OrderedDict[str, tuple[str, LeaseJson]]] = {}  # by user
         self._ended_count = 0
@@ -104,5 +110,35 @@ class Leases:
     def expire(self, manager: QueueManager) -> None:
         """End the leases whose time is over."""
         now = manager.machine.now_ms
-        for key in [key for key, lease in self._open.items() if lease.ends_ms <= now]:
-            self.forget(manager, key, in_doubt=True)
+        for key, lease in self.all():
+            if lease.ends_ms <= now or self._is_over(lease.token_id):
+                self.forget(manager, key, in_doubt=True)
+
+    def end_of(self, manager: QueueManager, token_ids: Collection[str]) -> None:
+        """End the leases of tokens that were revoked, or whose user has changed."""
+        for key, lease in self.all():
+            if lease.token_id in token_ids:
+                self.forget(manager, key, in_doubt=True)
+
+    def all(self) -> list[tuple[str, Lease]]:
+        """Return every lease with its identifier, the oldest first."""
+        return list(self._open.items())
+
+    def has(self, key: str) -> bool:
+        """Return whether there is such a lease."""
+        return key in self._open
+
+    def holders(self, queue: Queue, sid: bytes | None) -> list[HolderJson]:
+        """Return who holds locked messages of a queue, those with most first.
+
+        Of one user alone, if a SID is given; transactions are left out.
+        """
+        leased = {id(lease.descriptor) for lease in self._open.values()}
+        held: Counter[tuple[str, bool]] = Counter()
+        for descriptor in queue.descriptors.values():
+            if descriptor.held and sid in (None, descriptor.caller.sid):
+                held[descriptor.caller.name, id(descriptor) in leased] += len(descriptor.held)
+        return [
+            HolderJson(user=user, by="lease" if on_lease else "reader", messages=count)
+            for (user, on_lease), count in held.most_common(HOLDERS_SHOWN)
+        ]

@@ -12,6 +12,7 @@ from posthouse.api.types import (
     CountJson,
     Done,
     DryRunParams,
+    HolderJson,
     Nothing,
     Privacy,
     QueueCreateBody,
@@ -136,9 +137,16 @@ def describe(
         outgoing=outgoing_json(manager, queue, whole=connections),
         incoming=incoming_json(manager, queue) if connections else [],
         groups=groups_json(manager, queue) if connections else [],
+        holders=_holders(context, queue) if connections else [],
         purged_through=manager.groups.purged_through(queue),
         reason=manager.directory.reason_of(queue) or manager.transfer.rests_because(queue),
     )
+
+
+def _holders(context: Context, queue: Queue) -> list[HolderJson]:
+    """Return the holders of locked messages that the caller may see."""
+    whole = context.caller.is_administrator and context.caller.scopes is None
+    return context.services.leases.holders(queue, None if whole else context.caller.sid)
 
 
 def format_name_of(manager: QueueManager, queue: Queue) -> str:

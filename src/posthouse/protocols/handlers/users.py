@@ -143,7 +143,10 @@ def _verifier(context: Context, password: str) -> Steps[ScryptVerifier]:
 def set_user(
     manager: QueueManager, context: Context, params: UserParams, body: UserSetBody
 ) -> UserJson:
-    """Changes a user: doors, role, administrator or not, disabled or not. Open sessions end."""
+    """Changes a user: doors, role, administrator or not, disabled or not. Open sessions end.
+
+    Leases of the user end with them.
+    """
     context.require_administrator()
     account = _account(manager, params.name)
     if not isinstance(body.doors, UnsetType):
@@ -182,7 +185,7 @@ def _end_sessions(context: Context, account: Account) -> None:
 
 
 def set_password(context: Context, params: UserParams, body: PasswordBody) -> Steps[Done]:
-    """Gives a user a new password for all of their doors. Open sessions end."""
+    """Gives a user a new password for all of their doors. Open sessions and leases end."""
 
     def check(manager: QueueManager) -> Account:
         context.require_administrator()
@@ -203,7 +206,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
 
 
 def delete_user(manager: QueueManager, context: Context, params: UserParams, body: Nothing) -> Done:
-    """Deletes a user and their tokens; their queues stay."""
+    """Deletes a user and their tokens; their leases end, their queues stay."""
     context.require_administrator()
     name = _account(manager, params.name).name
     context.services.revoked(context.services.tokens.remove_of(name))
@@ -262,7 +265,7 @@ def _here(manager: QueueManager, pattern: str) -> str:
 def revoke_token(
     manager: QueueManager, context: Context, params: TokenParams, body: Nothing
 ) -> Done:
-    """Revokes a token: it is good for nothing from now on, and its open sessions end."""
+    """Revokes a token: it is good for nothing from now on, and its open sessions and leases end."""
     context.require_administrator()
     if not context.services.tokens.remove(params.id):
         raise NoSuchToken(f"there is no token {params.id}")

@@ -24,6 +24,7 @@ from posthouse.protocols.handlers.content_view import content_views, parse_masks
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.history_samples import TICK_S, History
+from posthouse.protocols.handlers.lease_table import Leases
 from posthouse.protocols.handlers.query_limits import QueryLimits
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.handlers.recent_lines import RecentLines
@@ -171,6 +172,7 @@ class Admin:
             station_lease_ms=qms.station_lease_s * 1000,
             audit=audit or NoTrail(),
             log=log or RecentLines(),
+            leases=Leases(self.tokens.is_over),
             history=self.history,
             views=content_views(parse_masks(self.settings.masks)),
         )
@@ -224,6 +226,7 @@ class Admin:
         for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
             connection.end()
         self.services.operations.stop_of(token_ids)
+        self.services.leases.end_of(self.desk.manager, set(token_ids))
         loop = asyncio.get_running_loop()  # this is a turn of the engine, and cancelling another
         for token_id in token_ids:
             loop.call_soon(self.pending.cancel, token_id)
