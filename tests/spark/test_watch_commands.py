@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import select
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from posthouse.client import arrow_read
 from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.client.arrow_read import PlannedQueue
 from posthouse.client.errors import ServerUnreachable
+from posthouse.spark.watching import delivery
 from posthouse.spark.watching.delivery import Delivery
 from posthouse.spark.watching.observations import Alarm, Look, QueueSample
 from posthouse.spark.watching.rules_file import Targets
@@ -176,6 +179,41 @@ def test_a_target_that_fails_is_named_and_the_others_get_the_alarm(
         )
     ] == [True] * 4
     assert "secret" not in "".join(problems)
+
+
+@contextmanager
+def trickling(cut: threading.Event) -> Iterator[str]:
+    """A server that answers a byte now and then, for as long as anybody reads."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                while not cut.wait(0.02):
+                    connection.sendall(b"H")
+                    if select.select([connection], [], [], 0)[0] and not connection.recv(1 << 16):
+                        break
+        cut.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/secret"
+        cut.wait(60)
+        thread.join(60)
+
+
+def test_a_webhook_that_trickles_has_an_end_and_the_others_get_the_alarm(
+    http: BulkHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte is in time; all of them would never be."""
+    monkeypatch.setattr(delivery, "WEBHOOK_TIMEOUT_S", 0.3)
+    cut = threading.Event()
+    with trickling(cut) as slow, hooks() as (other, got):
+        (problem,) = Delivery(Targets("", "", [slow, other]), http).deliver([ALARM])
+        assert len(got) == 1
+        assert cut.wait(10)  # nothing of it goes on
+    assert "127.0.0.1 does not answer: it has taken more than 0.3 s" in problem
 
 
 RULES = """

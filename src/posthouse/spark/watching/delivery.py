@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -17,7 +20,7 @@ from posthouse.model.errors import QueueError
 from posthouse.spark.watching.observations import Alarm
 from posthouse.spark.watching.rules_file import Targets
 
-WEBHOOK_TIMEOUT_S: Final = 10.0
+WEBHOOK_TIMEOUT_S: Final = 10.0  # of a whole request, from the name's resolution to the answer
 _FINE: Final = range(200, 300)
 LABEL_MAX: Final = 249
 
@@ -72,21 +75,44 @@ class Delivery:
 
 
 def _posted(url: str, text: str) -> Iterator[str]:
-    """One request; where it leads to is not followed. Only the host is named in what is said."""
+    """One request; where it leads to is not followed. Only the host is named in what is said.
+
+    A timeout of a socket starts again with each byte, so the request has a thread, which is left
+    behind, with its connection cut, when the time for all of it is over.
+    """
     parts = urlsplit(url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     connection = _connection(parts.scheme, parts.hostname or "", parts.port)
+    said: list[str] = []
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    thread = Thread(target=_post, args=(connection, path, text, said), daemon=True)
+    thread.start()
+    thread.join(WEBHOOK_TIMEOUT_S)
+    if thread.is_alive():
+        _cut(connection)
+        said = [f"does not answer: it has taken more than {WEBHOOK_TIMEOUT_S:g} s"]
+    for words in said:
+        yield f"the webhook at {parts.hostname} {words}"
+
+
+def _post(connection: http.client.HTTPConnection, path: str, text: str, said: list[str]) -> None:
     try:
         connection.request("POST", path, text.encode("utf-8"), {"Content-Type": "application/json"})
         status = connection.getresponse().status
         if status not in _FINE:
-            yield f"the webhook at {parts.hostname} answered {status}"
+            said.append(f"answered {status}")
     except OSError as error:
-        yield f"the webhook at {parts.hostname} does not answer: {error}"
-    except http.client.HTTPException as error:  # its text may have the path, which is a secret
-        yield f"the webhook at {parts.hostname} does not answer: {type(error).__name__}"
+        said.append(f"does not answer: {error}")
+    except (http.client.HTTPException, ValueError) as error:  # its text may have the path, which is a secret
+        said.append(f"does not answer: {type(error).__name__}")
     finally:
         connection.close()
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """End what another thread reads, also under TLS, whose own shutdown would disturb it."""
+    if connection.sock is not None:
+        with suppress(OSError):
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
