@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,6 +85,47 @@ def test_a_statement_reads_what_its_user_may_read(tmp_path: Path) -> None:
         assert (await sql(rig, "SELECT * FROM queues.orders LIMIT 1", rows=0)).status == 400
 
     with_queries(tmp_path, work)
+
+
+def test_folders_of_a_queue_manager_that_was_killed_go_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a living one stay, and what only has such a name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, living, link, file, of_another = (
+        tmp_path / f"posthouse-query-{name}" for name in ("left", "living", "link", "file", "other")
+    )
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (left, living, elsewhere, of_another):
+        folder.mkdir(mode=0o700)
+        (folder / SOCKET).touch()
+    link.symlink_to(elsewhere)
+    file.touch()
+    owner, holder = os.fstat, os.open(living, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    other = of_another.stat().st_ino
+
+    def owners(descriptor: int) -> os.stat_result:
+        found = owner(descriptor)
+        if found.st_ino != other:
+            return found
+        return os.stat_result([*found[:4], found.st_uid + 1, *found[5:]])
+
+    async def work(rig: ApiRig) -> None:
+        assert not left.exists()
+        found = {one.name.rpartition("-")[2] for one in tmp_path.glob("posthouse-query-*")}
+        assert found == {"living", "link", "file", "other"}
+        assert (elsewhere / SOCKET).exists()
+        os.close(holder)
+        running = asyncio.create_task(sql(rig, "SELECT count(*) FROM queues.orders"))
+        await until(lambda: len([*tmp_path.glob("posthouse-query-*")]) == 5)
+        QueryRuns(rig.admin, None)  # another one starts: the folder in use stays
+        assert len([*tmp_path.glob("posthouse-query-*")]) == 4
+        assert (await running).json["rows"] == [[60]]
+        assert len([*tmp_path.glob("posthouse-query-*")]) == 3
+
+    monkeypatch.setattr(os, "fstat", owners)
+    with_queries(tmp_path / "rig", work)
 
 
 def test_masked_queues_are_not_read(tmp_path: Path) -> None:

@@ -8,14 +8,16 @@ bounded by the system, and it is killed when its time is over or its caller has 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir, mkdtemp
 from typing import Any, Final
 
 import msgspec
@@ -35,6 +37,7 @@ ANSWER_MAX: Final = 16 << 20
 """Bytes of an answer that are read from a process; it keeps to half of that by itself."""
 PROGRAM: Final = "posthouse.spark.queries.served"
 SOCKET: Final = "api.sock"
+FOLDER: Final = "posthouse-query-"
 _KEPT: Final = ("PYTHONPATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE")
 NARROWER: Final = "Name fewer columns, add a condition or a LIMIT, or use posthouse pipeline sql."
 
@@ -78,15 +81,16 @@ class QueryRuns:
         self._admin = admin
         self._settings = admin.settings
         self._lake = lake
+        remove_abandoned()
 
     async def run(self, call: QueryCall) -> QueryResultJson:
         """The rows of a statement."""
         identity = ApiIdentity(call.caller, call.role, call.token_id)
         door = QueryDoor(self._admin, identity)
-        with TemporaryDirectory(prefix="posthouse-query-") as folder:
-            door.start(Path(folder) / SOCKET)
+        with _folder() as folder:
+            door.start(folder / SOCKET)
             try:
-                return await self._answer(call, Path(folder) / SOCKET)
+                return await self._answer(call, folder / SOCKET)
             finally:
                 await asyncio.shield(door.stop(0.0))
 
@@ -135,6 +139,52 @@ class QueryRuns:
         if (error := found.get("error")) is not None:
             raise _REFUSALS[error["kind"]](error["cause"], error["remedy"])
         return msgspec.convert(found, QueryResultJson)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for the socket of a query, which is locked as long as this process lives."""
+    while True:
+        folder = Path(mkdtemp(prefix=FOLDER))
+        lock = _locked(folder)
+        if lock is not None and folder.exists():
+            break
+        _remove(folder, lock)  # a queue manager that starts just now took it for abandoned
+    try:
+        yield folder
+    finally:
+        _remove(folder, lock)
+
+
+def remove_abandoned() -> None:
+    """Remove the folders of this user's queries whose queue manager was killed."""
+    with suppress(OSError):  # without a place for temporary files nothing is left there
+        for folder in Path(gettempdir()).glob(f"{FOLDER}*"):
+            lock = _locked(folder)
+            if lock is not None:
+                _remove(folder, lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a folder of this user; None where another process has done so."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+    except BlockingIOError:
+        pass
+    os.close(lock)
+    return None
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
 
 
 async def _exchange(process: asyncio.subprocess.Process, asked: bytes) -> bytes:

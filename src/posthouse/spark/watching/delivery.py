@@ -102,7 +102,10 @@ def _post(connection: http.client.HTTPConnection, path: str, text: str, said: li
             said.append(f"answered {status}")
     except OSError as error:
         said.append(f"does not answer: {error}")
-    except (http.client.HTTPException, ValueError) as error:  # its text may have the path, which is a secret
+    except (
+        http.client.HTTPException,
+        ValueError,
+    ) as error:  # its text may have the path, which is a secret
         said.append(f"does not answer: {type(error).__name__}")
     finally:
         connection.close()
