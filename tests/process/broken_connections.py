@@ -29,6 +29,7 @@ def kinds(token: str) -> dict[str, Broken]:
     """Something for each door; the token is one of the admin endpoint."""
     post = head("POST /msmq/private$/q HTTP/1.1", "Content-Type: text/xml", "Content-Length: 60000")
     chunks = head("POST /msmq/private$/q HTTP/1.1", "Transfer-Encoding: chunked")
+    upgrade = head("GET /healthz HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket")
     long = "Content-Type: application/json", "Content-Length: 200000"
     path, shown = "POST /api/v1/queues HTTP/1.1", f"Authorization: Bearer {token}"
     return {
@@ -39,6 +40,7 @@ def kinds(token: str) -> dict[str, Broken]:
         "https half a post": Broken("https", post + GARBAGE[:30_000]),
         "admin garbage": Broken("admin", GARBAGE),
         "admin get and garbage": Broken("admin", head("GET /healthz HTTP/1.1") + GARBAGE),
+        "admin upgrade and garbage": Broken("admin", upgrade + GARBAGE[:30_000]),
         "admin no token": Broken("admin", head(path, *long) + GARBAGE),
         "admin half a body": Broken("admin", head(path, shown, *long) + b"{" + b" " * 60_000),
         "binary garbage": Broken("binary", GARBAGE),

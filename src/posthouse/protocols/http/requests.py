@@ -494,10 +494,18 @@ class RequestHandler(web.RequestHandler):
         """Errors refer to where they happened, and aiohttp's frames to itself: circles."""
         body, self.body = self.body, None
         _forget_frames(None if body is None else body.exception())
-        for message, _ in self._messages:  # refused, and nothing has answered them
-            _forget_frames(getattr(message, "exc", None))
         with suppress(asyncio.CancelledError):
             task.result()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes of the peer."""
+        super().data_received(data)
+        self._forget_refusal()
+
+    def _forget_refusal(self) -> None:
+        """What is not a request waits in line as its error, and the error's frames have us."""
+        for message, _ in self._messages:
+            _forget_frames(getattr(message, "exc", None))
 
     @property
     def pipelined(self) -> int:
@@ -511,6 +519,7 @@ class RequestHandler(web.RequestHandler):
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
+            self._forget_refusal()  # of what came after a request to upgrade
             holder, self.holder = self.holder, None
             if holder is not None:
                 holder.leave()
@@ -525,7 +534,4 @@ class RequestHandler(web.RequestHandler):
         """Bytes that are not a request, or a request over which the server failed."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun, and cannot become another one")
-        try:
-            return self.face.broken(status, exc)
-        finally:
-            _forget_frames(exc)
+        return self.face.broken(status, exc)
