@@ -29,6 +29,7 @@ class House(NamedTuple):
     home: Path
     url: str
     token: str
+    http: str = ""  # where other machines post messages
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def serving(home: Path) -> Iterator[tuple[House, subprocess.Popen[bytes]]]:
         url = f"http://{ready['endpoints']['admin']}"
         with posthouse.connect(home) as manager:
             token = manager.call("POST", "/tokens", {"role": "administer"})["token"]
-        yield House(home, url, token), server
+        yield House(home, url, token, ready["endpoints"]["http"]), server
     finally:
         server.terminate()
         server.wait(30)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+from xml.sax.saxutils import escape
 
 import pytest
 
 import posthouse
 from tests.console.houses import HOSTILE, call, page
 from tests.support.browser import Browser
+from tests.wire.srmp import envelope, msmq, path, properties
 
 if TYPE_CHECKING:
     from tests.console.conftest import House
@@ -230,3 +233,26 @@ def test_the_directory_is_shown_and_asked_for_a_route(browser: Browser, house: H
     browser.size(375)
     assert browser.overflow() <= 0
     call(house, "POST", "/directory", {"document": {}, "prune": True})
+
+
+@pytest.mark.visits("list_refused", "explain_message")
+def test_a_refused_message_is_on_the_page_of_transfer_with_its_cause(
+    browser: Browser, house: House
+) -> None:
+    url = f"http://{house.http}/msmq/private$/nowhere"
+    label = "<b>order 4711</b>"
+    later = {"expires": "20380119T031407"}
+    sent = envelope(
+        path(f"MSMQ:{escape(label)}", to=url), properties(**later), msmq(TTrq=later["expires"])
+    )
+    host, _, port = house.http.rpartition(":")
+    line = HTTPConnection(host, int(port), timeout=20)
+    line.request("POST", "/msmq/private$/nowhere", sent, {"Content-Type": "text/xml"})
+    assert line.getresponse().status == 400
+    line.close()
+    browser.open("transfer")
+    browser.sees(label)
+    browser.sees("there is no queue")
+    browser.click("main td a", "Life")
+    browser.sees("refused here at")
+    assert browser.faults() == []

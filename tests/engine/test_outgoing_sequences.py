@@ -799,3 +799,57 @@ def test_messages_whose_sequence_is_lost_get_another(rig: SessionRig) -> None:
     assert [event.name for event in rig.events].count("sequence_begun_anew") == 1
     assert rig.order_ack(another, 2)
     assert rig.waiting_bodies() == []
+
+
+# -- what the peer takes and does not confirm
+
+
+def unconfirmed(rig: SessionRig) -> int:
+    """For how long the first message of the outgoing queue lacks its acknowledgment."""
+    return rig.manager.transfer.unconfirmed_s(rig.outgoing()[0])
+
+
+def test_the_time_without_confirmation_counts_from_the_message(rig: SessionRig) -> None:
+    sender = rig.session()
+    rig.clock.advance(50_000)
+    rig.commit_sends("ab")
+    rig.clock.advance(400_000)
+    assert unconfirmed(rig) == 0  # it was not sent
+    taken = rig.take(sender)
+    rig.acknowledge(sender, taken)
+    assert unconfirmed(rig) == 400
+    assert rig.order_ack(*sequences(taken), 1)
+    assert unconfirmed(rig) == 0  # the sequence goes on
+    rig.clock.advance(30_000)
+    assert rig.order_ack(*sequences(taken), 1)  # a repeated one shows no progress
+    assert unconfirmed(rig) == 30
+    assert rig.order_ack(*sequences(taken), 2)
+    assert unconfirmed(rig) == 0
+
+
+def test_a_peer_that_was_away_has_its_time_to_confirm(rig: SessionRig) -> None:
+    sender = rig.session()
+    rig.commit_sends("a")
+    taken = rig.take(sender)
+    rig.end(sender)
+    queue = rig.outgoing()[0]
+    rig.run(lambda m: m.transfer.connection_planned(queue, 0, "refused"))
+    rig.clock.advance(400_000)
+    assert unconfirmed(rig) == 0  # the line about the machine that is away says it
+    sender = rig.session()
+    rig.take(sender)
+    rig.clock.advance(60_000)
+    assert unconfirmed(rig) == 60
+    rig.end(sender)  # as sessions do that have nothing to send, until it is sent again
+    rig.run(lambda m: m.transfer.connection_planned(queue, 0, ""))
+    rig.clock.advance(60_000)
+    rig.take(rig.session())
+    assert unconfirmed(rig) == 120
+    rig.restart()
+    rig.clock.advance(60_000)
+    assert unconfirmed(rig) == 0
+    rig.session()
+    rig.clock.advance(5_000)
+    assert unconfirmed(rig) == 5
+    assert rig.order_ack(*sequences(taken), 1)
+    assert unconfirmed(rig) == 0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.transfer import refused_dead_letters, refused_messages
+from posthouse.engine.transfer import arrival_dead_letters, refused_messages
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.refused_messages import RefusedMessage
+from posthouse.engine.transfer.refused_arrival import RefusedArrival
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,
@@ -27,9 +27,9 @@ OTHER = Peer(PEER.guid, "10.7.7.7")
 KEEP: dict[str, Any] = {"negative_journaling_requested": True}
 
 
-def refused(rig: PeerRig) -> list[RefusedMessage]:
+def refused(rig: PeerRig) -> list[RefusedArrival]:
     """The table, the latest first."""
-    return list(rig.manager.transfer.refused.newest())
+    return list(rig.manager.transfer.refused_arrivals())
 
 
 def typo(rig: PeerRig, **properties: Any) -> bytes:
@@ -77,9 +77,9 @@ def test_a_refused_message_is_known_by_identifier_label_queue_reason_place_and_t
     assert (one.queue, one.reason, one.cause) == (NOWHERE, "nack-bad-dest-queue", "no such queue")
     assert (one.address, one.times, one.is_kept) == (PEER.address, 1, False)
     assert one.first_utc == one.last_utc == rig.clock.utc_seconds
-    assert rig.manager.transfer.refused.of_message(PEER.guid, 9) == [one]
-    assert rig.manager.transfer.refused.of_message(PEER.guid, 8) == []
-    assert rig.manager.transfer.refused.of_message(bytes(16), 9) == []
+    assert rig.manager.transfer.refusals_of(PEER.guid, 9) == [one]
+    assert rig.manager.transfer.refusals_of(PEER.guid, 8) == []
+    assert rig.manager.transfer.refusals_of(bytes(16), 9) == []
     (line,) = [event.details for event in rig.events if event.name == "message_refused"]
     assert line["id"].endswith("\\9")
     assert (line["label"], line["cause"]) == ("order 4711", "no such queue")
@@ -98,7 +98,7 @@ def test_a_message_that_is_sent_again_is_one_entry_with_both_times() -> None:
     assert (again.ordinal, again.times) == (9, 2)
     assert (again.first_utc, again.last_utc) == (first, first + 60)
     assert (once.ordinal, once.times) == (10, 1)
-    assert [one.ordinal for one in rig.manager.transfer.refused.newest(again.number)] == [10]
+    assert [one.ordinal for one in rig.manager.transfer.refused_arrivals(again.number)] == [10]
 
 
 def test_a_flood_from_one_address_displaces_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_a_flood_of_refused_messages_ends_at_its_limit(
     rig = PeerRig()
     size = len(typo(rig, ordinal=1, **KEEP))
     most = 3 * (size if "BYTES" in limit else 1)
-    monkeypatch.setattr(refused_dead_letters, limit, most)
+    monkeypatch.setattr(arrival_dead_letters, limit, most)
     for ordinal in range(1, 9):
         rig.take(typo(rig, ordinal=ordinal, **KEEP))
     assert len(rig.bodies(DEAD_LETTERS)) == 3

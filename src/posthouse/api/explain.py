@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from posthouse.api.refused import RefusedMessageJson
 from posthouse.api.types import DepartureJson, Json, MessageIdParams, PlaceJson, SkippedJson
 
 
@@ -23,6 +24,7 @@ class PeerAnswerJson(Json):
     answer: str = ""
     places: list[PlaceJson] = msgspec.field(default_factory=list)
     departures: list[DepartureJson] = msgspec.field(default_factory=list)
+    refusals: list[RefusedMessageJson] = msgspec.field(default_factory=list)
     error: str = ""
 
 
@@ -34,4 +36,5 @@ class LifeJson(Json):
     answer: str
     departures: list[DepartureJson] = msgspec.field(default_factory=list)
     peers: list[PeerAnswerJson] = msgspec.field(default_factory=list)
+    refusals: list[RefusedMessageJson] = msgspec.field(default_factory=list)
     skipped: list[SkippedJson] = msgspec.field(default_factory=list)

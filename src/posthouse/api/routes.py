@@ -19,6 +19,7 @@ from posthouse.api import peers as t2
 from posthouse.api import pulls as tp
 from posthouse.api import queries as tq
 from posthouse.api import ranges as tb
+from posthouse.api import refused as tr
 from posthouse.api import sends as tse
 from posthouse.api import stages as ts
 from posthouse.api import status as tst
@@ -239,6 +240,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         tx.LifeJson,
         tx.ExplainParams,
     ),
+    route("GET", "/refused", LOOK, "list_refused", tr.RefusedListJson, tr.RefusedParams),
     # messages as tables
     route(
         "GET",

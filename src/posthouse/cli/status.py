@@ -52,10 +52,11 @@ def status(
     """Show the queue manager: whether it accepts messages, what is wrong, how much it holds.
 
     Something is wrong if: messages are refused, there are dead letters, an outgoing queue cannot
-    connect, the oldest message of a queue is older than the setting oldest_age_s, a job has failed,
-    a group without a reader has claims, a sequence is in conflict or not accepted, damaged records
-    were set aside, compaction has stopped, a certificate expires within 30 days or its new files
-    cannot be used, or a shared directory is offline.
+    connect or its peer confirms nothing for unconfirmed_age_s, messages of other machines were
+    refused in the last hour, the oldest message of a queue is older than the setting oldest_age_s,
+    a job has failed, a group without a reader has claims, a sequence is in conflict or not
+    accepted, damaged records were set aside, compaction has stopped, a certificate expires within
+    30 days or its new files cannot be used, or a shared directory is offline.
 
     Example: posthouse status
     """

@@ -399,6 +399,7 @@ export interface EnterprisePart {
 export interface ErrorBody {
   name: string;
   code: number;
+  hex: string;
   cause: string;
   remedy: string;
   row?: number;
@@ -814,6 +815,7 @@ export interface LifeJson {
   answer: string;
   departures: Array<DepartureJson>;
   peers: Array<PeerAnswerJson>;
+  refusals: Array<RefusedMessageJson>;
   skipped: Array<SkippedJson>;
 }
 
@@ -1156,6 +1158,7 @@ export interface PeerAnswerJson {
   answer: string;
   places: Array<PlaceJson>;
   departures: Array<DepartureJson>;
+  refusals: Array<RefusedMessageJson>;
   error: string;
 }
 
@@ -1538,9 +1541,32 @@ export interface RecordPlaceJson {
   offset: number;
 }
 
+export interface RefusedListJson {
+  messages: Array<RefusedMessageJson>;
+  next: number | null;
+}
+
+export interface RefusedMessageJson {
+  id: string;
+  label: string;
+  queue: string;
+  reason: string;
+  cause: string;
+  address: string;
+  first_time: string;
+  last_time: string;
+  times: number;
+  dead_letter: boolean;
+}
+
 export interface RefusedOfferJson {
   lookup_id: number;
   error: ErrorBody;
+}
+
+export interface RefusedParams {
+  limit?: number;
+  after?: number;
 }
 
 export interface ReleaseBody {
@@ -1890,6 +1916,7 @@ export interface TakenJson {
   refused: Array<RefusedOfferJson>;
   stopped: ErrorBody | null;
   left: number;
+  stay: Array<number>;
 }
 
 export interface TokenBody {
@@ -2054,6 +2081,7 @@ export interface Routes {
   list_failures: { params: FailuresParams; body: Nothing; result: FailuresJson };
   find_messages: { params: FindParams; body: Nothing; result: MessagePageJson };
   explain_message: { params: ExplainParams; body: Nothing; result: LifeJson };
+  list_refused: { params: RefusedParams; body: Nothing; result: RefusedListJson };
   read_arrow: { params: ArrowParams; body: Nothing; result: Nothing };
   plan_reads: { params: Nothing; body: PlanBody; result: PlanJson };
   split_range: { params: Nothing; body: SplitBody; result: SplitJson };

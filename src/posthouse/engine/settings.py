@@ -149,6 +149,16 @@ class QueueManagerSettings(Section, frozen=True):
             "count. 0: never.",
         ),
     ] = DAY_S
+    unconfirmed_age_s: Annotated[
+        int,
+        within(
+            0,
+            YEAR_S,
+            "Age from which `posthouse status` names an outgoing queue whose first transactional "
+            "message was sent and not confirmed: the other machine refuses it, or does not "
+            "accept the sequence. 0: never.",
+        ),
+    ] = 300
     # Of UTC against the monotonic clock.
     clock_step_s: Annotated[
         int, within(1, DAY_S, "Smallest jump of the system clock that is logged.")

@@ -77,7 +77,9 @@ class PeerQuestions:
             return PeerAnswerJson(peer.name, error="it did not answer in time")
         except (aiohttp.ClientError, OSError, ValueError, msgspec.MsgspecError) as error:
             return PeerAnswerJson(peer.name, error=excerpt(str(error) or type(error).__name__))
-        return PeerAnswerJson(peer.name, found.answer, found.places, found.departures)
+        return PeerAnswerJson(
+            peer.name, found.answer, found.places, found.departures, found.refusals
+        )
 
     async def _answer(self, http: aiohttp.ClientSession, peer: ExplainPeer, path: str) -> LifeJson:
         with (self._home / peer.token_file).open(encoding="ascii") as file:

@@ -160,9 +160,9 @@ def test_settings_that_name_no_peer_are_refused(text: str) -> None:
 def test_a_machine_that_took_a_message_over_may_have_refused_it() -> None:
     """The sender is not informed of that: the answer names where to look."""
     left = DepartureJson(r"DIRECT=OS:beta\private$\ordres", 1, "2026-11-18T04:13:33Z", "delivered")
-    words = explain._answer([], [left], is_own=True)
+    words = explain._answer([], [left], [], is_own=True)
     assert words.startswith(r"taken over by the machine of DIRECT=OS:beta\private$\ordres at 2026")
-    assert "message_refused" in words
+    assert "run explain there" in words
 
 
 def test_a_search_names_the_queues_that_cannot_be_opened_and_goes_on(tmp_path: Path) -> None:

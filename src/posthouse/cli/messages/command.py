@@ -9,9 +9,11 @@ import msgspec
 import typer
 
 from posthouse.api.explain import LifeJson
+from posthouse.api.refused import RefusedListJson, RefusedMessageJson
 from posthouse.api.types import (
     LOOKUP_ID_MAX,
     LOOKUP_IDS_MAX,
+    PAGE_MAX,
     BulkJson,
     ErrorBody,
     MoveMessagesBody,
@@ -62,9 +64,12 @@ Destination = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Messages: find, show, move, copy, delete, resend, return, export, import, explain."
+    summary = (
+        "Messages: find, show, move, copy, delete, resend, return, export, import, explain, "
+        "refused."
+    )
     inner = group(app, "message", "Queues and messages", summary)
-    for command in (find, show, explain, move, copy, delete, resend):
+    for command in (find, show, explain, refused, move, copy, delete, resend):
         inner.command()(command)
     inner.command("return")(return_messages)
     message_files.register(inner)
@@ -177,6 +182,8 @@ def explain(
         _tell_places(found)
         for peer in found.peers:
             say(f"{peer.name}: {peer.error or peer.answer}")
+    if peers and not found.peers:
+        complain("No other queue manager was asked: the setting admin.explain_peers names none.")
     if not found.places and not any(peer.places for peer in found.peers):
         raise typer.Exit(NOTHING_THERE)
 
@@ -200,6 +207,46 @@ def _tell_places(found: LifeJson) -> None:
             for place in found.places
         )
         print_table("", columns, rows)
+
+
+@talking
+def refused(
+    remote: Remote,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=1, help="Show at most this many."),
+    ] = 100,
+) -> None:
+    """Show messages of other machines that were refused on arrival, and why; the latest first.
+
+    The queue manager keeps the last 10,000 in memory: a restart forgets them, its log does not
+    (message_refused). `posthouse message explain ID` asks for one message.
+
+    Example: posthouse message refused
+    """
+    found, after = list[RefusedMessageJson](), None
+    while len(found) < limit:
+        query = {"limit": min(limit - len(found), PAGE_MAX), "after": after}
+        page = remote.ask(RefusedListJson, "GET", path_of("refused"), query=query)
+        found += page.messages
+        if (after := page.next) is None:
+            break
+    if remote.json:
+        for one in found:
+            print_json(one)
+    elif not found:
+        say("No message of another machine was refused since the start of the queue manager.")
+    else:
+        columns = ("time", "queue", "cause", "label", "from", "times", "dead letter", "id")
+        print_table("", columns, map(_refused_row, found))
+
+
+def _refused_row(one: RefusedMessageJson) -> tuple[str, ...]:
+    kept = "yes" if one.dead_letter else "no"
+    return (
+        *(one.last_time, one.queue, one.cause, one.label, one.address),
+        *(f"{one.times:,}", kept, one.id),
+    )
 
 
 # -- acting

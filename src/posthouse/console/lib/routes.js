@@ -46,6 +46,7 @@ export const ROUTES = {
   list_failures: ["GET", "/api/v1/queues/{queue}/failures"],
   find_messages: ["GET", "/api/v1/messages"],
   explain_message: ["GET", "/api/v1/messages/{id}/explain"],
+  list_refused: ["GET", "/api/v1/refused"],
   read_arrow: ["GET", "/api/v1/queues/{queue}/arrow"],
   plan_reads: ["POST", "/api/v1/bulk/plan"],
   split_range: ["POST", "/api/v1/bulk/split"],

@@ -15,6 +15,28 @@ import { pauseOrResume, retry } from "../lib/queue_acts.js";
 /** @type {import("../lib/page.js").Page} */
 export const page = { name: "transfer", title: "Transfer", role: "look", key: "x", show };
 
+const REFUSED_SHOWN = 20;
+
+/** @param {import("../types.js").RefusedMessageJson[]} messages  of other machines, the latest refusal first */
+function refusedOf(messages) {
+  return card(
+    "Refused on arrival",
+    rows(
+      ["Time", "For", "Why", "Label", "From", "#Times", ""],
+      messages.map((one) => [
+        time(one.last_time),
+        breakable(one.queue),
+        one.cause,
+        one.label,
+        one.address,
+        count(one.times),
+        h("a", { href: to("life", [one.id]) }, one.dead_letter ? "Kept as a dead letter" : "Life"),
+      ]),
+      "No message of another machine was refused since the start.",
+    ),
+  );
+}
+
 /** @param {import("../lib/page.js").Context} context */
 function show({ main, poll, may, session: { administrator }, signal }) {
   const { answer, act } = acting();
@@ -22,10 +44,13 @@ function show({ main, poll, may, session: { administrator }, signal }) {
   const picture = h("div", {});
   const list = h("div", {});
   const peers = h("div", {});
-  main.append(h("div", { class: "heading" }, h("h1", {}, "Transfer")), line, administrator ? "" : unseen("outgoing queues"), answer, picture, list, peers);
+  const refused = h("div", {});
+  main.append(h("div", { class: "heading" }, h("h1", {}, "Transfer")), line, administrator ? "" : unseen("outgoing queues"), answer, picture, list, refused, peers);
   const now = poll(3, async (polled) => {
     const asked = { polled, signal };
     const status = await call("show_status", {}, null, asked);
+    const turnedAway = await call("list_refused", { limit: REFUSED_SHOWN }, null, asked);
+    refresh(refused, turnedAway, () => refusedOf(turnedAway.messages));
     if (!administrator) {
       refresh(line, status.online, () => online(status.online));
       return;

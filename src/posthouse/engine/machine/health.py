@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 DISPUTED_S = 24 * 3600
+HOUR_S = 3600
 JOBS_LOOKED_AT = 1_000  # of each job queue
 FULL_PERCENT = 95  # of a quota
 
@@ -141,6 +143,50 @@ def waiting_too_long(manager: QueueManager, queues: Collection[Queue]) -> list[W
         and (age := manager.messages.oldest_age_s(queue) or 0) >= limit
     ]
     return sorted(found, key=lambda one: -one.age_s)
+
+
+class Unconfirmed(NamedTuple):
+    """An outgoing queue whose first transactional message was sent and not confirmed."""
+
+    queue: Queue
+    messages: int
+    age_s: int
+
+
+def unconfirmed(manager: QueueManager, queues: Collection[Queue]) -> list[Unconfirmed]:
+    """Return outgoing queues whose peer takes messages and confirms none; the oldest first."""
+    limit = manager.machine.settings.queue_manager.unconfirmed_age_s
+    transfer = manager.transfer
+    if not limit:
+        return []
+    found = [
+        Unconfirmed(queue, transfer.unfinished(queue), age)
+        for queue in queues
+        if queue.outgoing is not None
+        and queue.state.count
+        and (age := transfer.unconfirmed_s(queue)) >= limit
+    ]
+    return sorted(found, key=lambda one: -one.age_s)
+
+
+class RefusedLately(NamedTuple):
+    """Messages of other machines that were refused for one cause, for one queue, from one place."""
+
+    queue: str
+    cause: str
+    address: str
+    messages: int
+
+
+def refused_lately(manager: QueueManager) -> list[RefusedLately]:
+    """Return what was refused in the last hour; the most frequent first."""
+    since = manager.machine.utc - HOUR_S
+    found = Counter[tuple[str, str, str]]()
+    for one in manager.transfer.refused_arrivals():
+        if one.last_utc < since:
+            break
+        found[one.queue, one.cause, one.address] += 1
+    return [RefusedLately(*key, count) for key, count in found.most_common()]
 
 
 class FailedJobs(NamedTuple):

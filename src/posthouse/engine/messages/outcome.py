@@ -239,10 +239,13 @@ class MessageOutcomes:
     def transferred(self, queue: Queue, number: int, row: Row, change: Change) -> None:
         """The destination has it: a copy for the system journal if the sender asked for one."""
         self._left(queue, row)
-        if not self._is_journaled(queue, row) or not self._keep(
-            self.core.queues[JOURNAL], number, row, ACK_RECEIVE, RECEIVED, change
+        core = self.core
+        if self._is_journaled(queue, row) and self._keep(
+            core.queues[JOURNAL], number, row, ACK_RECEIVE, RECEIVED, change
         ):
-            self.core.end(number, row, RECEIVED, change)
+            core.departures.note(queue, core.utc, RECEIVED, (row,))
+        else:
+            core.end(number, row, RECEIVED, change)
 
     def transferred_all(self, queue: Queue, numbers: list[int], rows: Sequence[Row]) -> None:
         """The destination has these messages: journal copies for those that asked for one."""

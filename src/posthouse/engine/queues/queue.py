@@ -157,6 +157,7 @@ class Outgoing:
     """The volatile side of an outgoing queue."""
 
     __slots__ = (
+        "connected_since",
         "connection_history",
         "engaged",
         "last_error",
@@ -184,6 +185,7 @@ class Outgoing:
         self.settled = 0  # lookup id: up to there all wait for final answers only
         self.last_error = ""  # why the last attempt to connect failed, in words
         self.retry_time = 0  # UTC seconds of the next one; 0: none is planned
+        self.connected_since = 0  # UTC seconds: no attempt has failed since; 0: the last one has
         self.engaged = False  # a protocol has a session for it, or works on one
         self.next_hops: tuple[str, ...] = ()
         self.connection_history: deque[ConnectionAttempt] = deque(maxlen=history_max)

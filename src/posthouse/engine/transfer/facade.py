@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.acknowledgments import Acks
@@ -13,6 +13,7 @@ from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferInfo
 from posthouse.engine.transfer.peer_clocks import ClockDifference, Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.refused_arrival import RefusedArrival
 from posthouse.engine.transfer.sequence_origins import TurnedAway
 from posthouse.engine.transfer.sequence_values import (
     IncomingTransactionalTransferInfo,
@@ -45,7 +46,6 @@ class TransferFacade:
         self.srmp = srmp
         self.acks = acks
         self.clocks = clocks
-        self.refused = receiving.refused
 
     # -- what comes in
 
@@ -68,6 +68,14 @@ class TransferFacade:
         """Takes messages to a multicast address, `A.B.C.D:PORT`; no answer is sent."""
         self.machine.require_ready()
         self.srmp.receive_multicast(address, arrivals)
+
+    def refused_arrivals(self, before: int = 0) -> Iterator[RefusedArrival]:
+        """Yield what was refused on arrival, the latest first; `before` goes on after a page."""
+        return self.receiving.refused.newest(before)
+
+    def refusals_of(self, source: bytes, ordinal: int) -> list[RefusedArrival]:
+        """Return the refusals of a message by its identifier."""
+        return self.receiving.refused.of_message(source, ordinal)
 
     def incoming_of(self, queue: Queue) -> list[IncomingTransactionalTransferInfo]:
         """All sequences into a queue."""
@@ -108,6 +116,10 @@ class TransferFacade:
     def report(self, queue: Queue) -> OutgoingTransferReport:
         """The whole OutgoingTransferInfo of an outgoing queue."""
         return self.outgoing.report(queue)
+
+    def unconfirmed_s(self, queue: Queue) -> int:
+        """For how long a transactional message that was sent is not acknowledged; 0: none is."""
+        return self.outgoing.unconfirmed_s(queue)
 
     def unacknowledged(self, queue: Queue) -> int:
         """How many messages of an outgoing queue are sent and not acknowledged."""

@@ -126,6 +126,16 @@ class Transfer(IncomingSequences):
         in_flight = 0 if sender is None else sender.unacknowledged
         return in_flight + self.sequences.arrived(queue)
 
+    def unconfirmed_s(self, queue: Queue) -> int:
+        """Return for how many seconds the first message of a sequence lacks its acknowledgment.
+
+        0 where each that was sent is acknowledged, or where the peer cannot be reached: the time
+        counts from the message, from the last acknowledgment, and from when connections succeed.
+        """
+        since = self._outgoing_of(queue).connected_since
+        sent_at = self.sequences.unconfirmed_since(queue) if since else None
+        return 0 if sent_at is None else max(self.core.utc - max(sent_at, since), 0)
+
     # -- sending
 
     def begin_sending(self, queue_number: int, peer: bytes = b"") -> OutgoingCursor:
@@ -265,6 +275,8 @@ class Transfer(IncomingSequences):
         """A protocol's report; a held or locked queue keeps its state."""
         outgoing = self._outgoing_of(queue)
         outgoing.engaged = state in _ENGAGED
+        if state is OutgoingQueueState.CONNECTED and not outgoing.connected_since:
+            outgoing.connected_since = self.core.utc
         if outgoing.state not in HELD:
             outgoing.state = state
 
@@ -289,6 +301,8 @@ class Transfer(IncomingSequences):
         """When a protocol connects again, and why it could not."""
         outgoing = self._outgoing_of(queue)
         outgoing.retry_time, outgoing.last_error = retry_time, last_error
+        if last_error:
+            outgoing.connected_since = 0
 
     def set_next_hops(self, queue: Queue, next_hops: tuple[str, ...]) -> None:
         """NextHops of an outgoing queue."""

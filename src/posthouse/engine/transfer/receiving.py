@@ -30,6 +30,7 @@ from posthouse.engine.messages.admission import Admission, late_by
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
+from posthouse.engine.transfer.arrival_dead_letters import RefusedDeadLetters
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
     ArrivalRun,
@@ -48,7 +49,6 @@ from posthouse.engine.transfer.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
-from posthouse.engine.transfer.refused_dead_letters import RefusedDeadLetters
 from posthouse.engine.transfer.refused_messages import RefusedMessages
 from posthouse.engine.transfer.sequence_origins import places_key
 from posthouse.engine.transfer.signed_history import Copy, SignedHistory, SignedMessage

@@ -10,12 +10,12 @@ flood from one address displaces entries of that address alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from sys import getsizeof
-from typing import Final, NamedTuple
+from typing import Final
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.refused_arrival import Key, RefusedArrival
 from posthouse.model.bounded_tables import Shared
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
@@ -32,35 +32,11 @@ BYTES_MAX: Final = 8 << 20  # of all entries
 TEXT_MAX: Final = 256  # characters of a name or a cause
 
 _MEANING = {entry.code: entry.meaning for entry in MESSAGE_CLASSES}
-Key = tuple[bytes, int, str, str]  # source, ordinal, queue as it was named, address
 
 
-class RefusedMessage(NamedTuple):
-    """A message that was refused, once or each time that it was sent again."""
-
-    source: bytes
-    ordinal: int
-    label: str
-    queue: str  # the name that it was sent to, or that of the queue here
-    reason: str  # the word of a message class, or the name of an error
-    cause: str
-    address: str
-    first_utc: int
-    last_utc: int
-    times: int
-    number: int  # counts the refusals
-    is_kept: bool  # a copy is among the dead letters here
-
-    @property
-    def key(self) -> Key:
-        """The key of its entry: the same message, sent again, has the same one."""
-        return self.source, self.ordinal, self.queue, self.address
-
-    @property
-    def size(self) -> int:
-        """The bytes that its entry takes, about."""
-        texts = (self.source, self.label, self.queue, self.reason, self.cause, self.address)
-        return 400 + sum(map(getsizeof, texts))
+def _named(message: SrmpMessage) -> str:
+    """Return the format name for the URL that a message was sent to."""
+    return f"DIRECT={message.to}"
 
 
 class RefusedMessages:
@@ -68,7 +44,7 @@ class RefusedMessages:
 
     def __init__(self, core: Ledger) -> None:
         self._core = core
-        self._entries: Shared[Key, RefusedMessage] = Shared(lambda key, one: one.address)
+        self._entries: Shared[Key, RefusedArrival] = Shared(lambda key, one: one.address)
         self._bytes = 0
         self._count = 0
 
@@ -86,7 +62,7 @@ class RefusedMessages:
         *,
         kept: bool = False,
     ) -> None:
-        """Keep a refusal, and tell the operator's log."""
+        """Keep a refusal, and write it to the operator's log."""
         core, (source, ordinal) = self._core, identifier
         core.event(
             "message_refused",
@@ -99,7 +75,7 @@ class RefusedMessages:
             source=format_guid(source),
         )
         self._count += 1
-        new = RefusedMessage(
+        new = RefusedArrival(
             *(source, ordinal, label, queue[:TEXT_MAX], reason, cause[:TEXT_MAX]),
             *(address[:TEXT_MAX], core.utc, core.utc, 1, self._count, kept),
         )
@@ -139,15 +115,17 @@ class RefusedMessages:
         cause = error.cause if isinstance(error, QueueError) else str(error)
         self._core.refusals[reason] += 1
         identifier = message.source_guid, message.ordinal
-        self.note(identifier, message.label, queue or message.to, reason, cause, peer.address)
+        self.note(identifier, message.label, queue or _named(message), reason, cause, peer.address)
 
     def note_late(self, peer: Peer, message: SrmpMessage) -> None:
         """Keep a message over HTTP whose time was over when it came; its sender is not told."""
         identifier = message.source_guid, message.ordinal
         cause = _MEANING[NACK_REACH_QUEUE_TIMEOUT]
-        self.note(identifier, message.label, message.to, "expired_on_arrival", cause, peer.address)
+        self.note(
+            identifier, message.label, _named(message), "expired_on_arrival", cause, peer.address
+        )
 
-    def newest(self, before: int = 0) -> Iterator[RefusedMessage]:
+    def newest(self, before: int = 0) -> Iterator[RefusedArrival]:
         """Yield the entries, the latest refusal first; those in front of a number, if there is one.
 
         Entries are in the order of their numbers: one that is refused again becomes the last.
@@ -156,7 +134,7 @@ class RefusedMessages:
             if not before or one.number < before:
                 yield one
 
-    def of_message(self, source: bytes, ordinal: int) -> list[RefusedMessage]:
+    def of_message(self, source: bytes, ordinal: int) -> list[RefusedArrival]:
         """Return the refusals of a message, the oldest first."""
         return [
             one for one in self._entries.values() if one.ordinal == ordinal and one.source == source

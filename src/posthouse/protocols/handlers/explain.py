@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from posthouse.api.explain import ExplainParams, LifeJson
+from posthouse.api.refused import RefusedMessageJson
 from posthouse.api.types import DepartureJson, Nothing, PlaceJson, SkippedJson
 from posthouse.engine.ledger.departed_messages import Departure
 from posthouse.engine.ledger.records import COLUMN_NAMES, FLAG_ARRIVED, RECEIVED, Row
@@ -15,6 +16,7 @@ from posthouse.model.message_json import time_text
 from posthouse.model.properties import OutgoingQueueState
 from posthouse.protocols.handlers.context import Context, find_queue
 from posthouse.protocols.handlers.message_json import readable
+from posthouse.protocols.handlers.refused import may_see, refused_json
 from posthouse.protocols.handlers.request_steps import Steps, looked_at
 from posthouse.protocols.handlers.scanning import (
     GONE,
@@ -27,13 +29,15 @@ from posthouse.protocols.handlers.scanning import (
 
 SENT = (
     "it was sent, and the other machine has not confirmed it. If that lasts, the machine refuses "
-    "it: no such queue, not transactional, no right to send; look for message_refused in its log. "
-    "Or it does not accept the sequence of this machine: posthouse queue sequences QUEUE there"
+    "it: no such queue, not transactional, no right to send; posthouse message refused there has "
+    "the reason, explain --peers asks it. Or it does not accept the sequence of this machine: "
+    "posthouse queue sequences QUEUE there"
 )
 ARRIVED = (
     "the other machine has it in its queue. It is kept here until that machine reports that it was "
     "received, expired or purged"
 )
+DELIVERED: Final = "delivered"
 _MEANING: Final = {entry.code: entry for entry in MESSAGE_CLASSES}
 
 
@@ -51,13 +55,22 @@ def explain_message(context: Context, params: ExplainParams, body: Nothing) -> S
         guid = yield from looked_at(lambda manager: manager.machine.identifier)
     is_own = wanted.guid == guid
     left = yield from looked_at(lambda manager: _departures(manager, context, wanted, is_own))
-    answer = _answer(places, left, is_own)
-    life = LifeJson(id=str(wanted), places=places, answer=answer, departures=left, skipped=skipped)
+    refusals = yield from looked_at(lambda manager: _refusals(manager, context, wanted))
+    answer = _answer(places, left, refusals, is_own)
+    life = LifeJson(str(wanted), places, answer, left, refusals=refusals, skipped=skipped)
     if params.peers and context.services.ask_peers is not None:
         answer = yield context.services.ask_peers(str(wanted))
         assert isinstance(answer.value, list)
         life.peers = answer.value
     return life
+
+
+def _refusals(
+    manager: QueueManager, context: Context, wanted: MessageId
+) -> list[RefusedMessageJson]:
+    """Return the refusals of a message, for queues that the caller may look into."""
+    found = manager.transfer.refusals_of(wanted.guid, wanted.ordinal)
+    return refused_json(one for one in found if may_see(manager, context, one))
 
 
 def _departures(
@@ -84,7 +97,7 @@ def _departures(
 
 def _how(one: Departure) -> str:
     if one.queue is not None and one.queue.outgoing is not None and one.reason == RECEIVED:
-        return "delivered"
+        return DELIVERED
     return COLUMN_NAMES[one.reason].replace("_", " ")
 
 
@@ -166,36 +179,55 @@ def _place(found: ScannedMessage, locked: bool, reason: str) -> PlaceJson:
     )
 
 
-def _answer(places: list[PlaceJson], left: list[DepartureJson], is_own: bool) -> str:
-    if left and not places:
-        return "; ".join(map(_departure_words, left))
-    if places:
-        return "; ".join(
-            f"{one.state} in {one.queue}: {one.reason or one.meaning}" for one in places
-        )
+def _answer(
+    places: list[PlaceJson],
+    left: list[DepartureJson],
+    refusals: list[RefusedMessageJson],
+    is_own: bool,
+) -> str:
+    """Return what became of the message; a copy in a journal comes after the original."""
+    words = [_departure_words(one) for one in left if not places or one.how == DELIVERED]
+    words += map(_refusal_words, refusals)
+    words += map(_place_words, places)
+    if words:
+        return "; ".join(words)
     if not is_own:
         return (
-            "The message is in no queue here that you may look into. Another queue manager sent "
-            "it: ask there too. If it was refused here, `posthouse status` counts the reason and "
-            "the log has a line message_refused."
+            "The message is in no queue here that you may look into, and it is not among the "
+            "messages that were refused here since the start: posthouse message refused. Another "
+            "queue manager sent it: ask there too."
         )
     return (
         "The message is in no queue here that you may look into: it was received, it expired, "
         "another machine has taken it over, or it was express and the queue manager was killed "
         "since. The column `expired` of `posthouse books` counts expired ones. For another "
-        "machine: run this command there, and look for message_refused in its log. Send with "
-        "--journal and --dead-letter to keep messages that leave, with --recoverable to keep them "
-        "through a crash."
+        "machine: run this command there. Send with --journal and --dead-letter to keep messages "
+        "that leave, with --recoverable to keep them through a crash."
+    )
+
+
+def _place_words(one: PlaceJson) -> str:
+    if one.queue.endswith(";journal") and not one.class_code:
+        return f"a copy is in {one.queue}"
+    return f"{one.state} in {one.queue}: {one.reason or one.meaning}"
+
+
+def _refusal_words(one: RefusedMessageJson) -> str:
+    times = f", {one.times:,} times since {one.first_time}" if one.times > 1 else ""
+    kept = ". A copy is among the dead letters" if one.dead_letter else ""
+    return (
+        f"refused here at {one.last_time}{times}: {one.cause}. It came from {one.address} for "
+        f"{one.queue}{kept}"
     )
 
 
 def _departure_words(one: DepartureJson) -> str:
     by = f" by {one.reader}" if one.reader else ""
     doubt = "" if one.certain else ", if no other machine has given the same number"
-    if one.how == "delivered":
+    if one.how == DELIVERED:
         return (
             f"taken over by the machine of {one.queue} at {one.time}{doubt}. If it is not in that "
-            "queue, it was received, expired or refused there: run explain there, and look for "
-            "message_refused in its log"
+            "queue, it was received, expired or refused there: run explain there, or here with "
+            "--peers"
         )
     return f"{one.how} from {one.queue} at {one.time}{by}{doubt}"

@@ -19,6 +19,7 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_json import time_text
 from posthouse.model.text import counted
 
+REFUSED_SHOWN = 3  # queues, causes and addresses
 SHOWN_MAX = 100  # outgoing queues and claims, each
 DOMAIN_REMEDY: Final = (
     "Check `wbinfo --ping-dc`, and that the service user is in the group winbindd_priv"
@@ -39,6 +40,8 @@ class HealthSummary(NamedTuple):
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
     host_change: str = ""  # why the home may be a copy
+    unconfirmed: Sequence[health.Unconfirmed] = ()  # outgoing queues whose peer does not confirm
+    refused: Sequence[health.RefusedLately] = ()  # in the last hour
     paused: Sequence[Queue] = ()  # outgoing queues with messages
     full: Sequence[Queue] = ()  # queues at their quota, or nearly
     waiting: Sequence[health.Waiting] = ()  # queues with messages that are too old
@@ -61,6 +64,9 @@ class HealthSummary(NamedTuple):
                 f"{far.queue} cannot connect ({waiting} waiting): {far.reason}. "
                 f"posthouse queue show '{far.queue}'"
             )
+        lines += map(_unconfirmed_line, self.unconfirmed)
+        if self.refused:
+            lines.append(_refused_line(self.refused))
         lines += map(_paused_line, self.paused)
         lines += map(_full_line, self.full)
         lines += map(_late_line, self.waiting)
@@ -132,11 +138,35 @@ def summarize_health(
         damaged=len(manager.machine.damaged_records()),
         stopped=manager.machine.stops_compaction,
         host_change=manager.machine.host_change if whole else "",
+        unconfirmed=health.unconfirmed(manager, queues)[:SHOWN_MAX],
+        refused=health.refused_lately(manager) if whole else (),
         paused=health.paused(queues)[:SHOWN_MAX],
         full=health.nearly_full(queues)[:SHOWN_MAX],
         waiting=health.waiting_too_long(manager, queues)[:SHOWN_MAX],
         failed_jobs=health.failed_jobs(manager)[:SHOWN_MAX] if whole else [],
         domain_trouble=manager.machine.domain_trouble if whole else "",
+    )
+
+
+def _unconfirmed_line(one: health.Unconfirmed) -> str:
+    name = one.queue.name
+    return (
+        f"{name}: {counted(one.messages, 'message')} sent and not confirmed for {_span(one.age_s)}."
+        " The other machine refuses the first, or does not accept the sequence; posthouse message "
+        f"refused there has the reason. posthouse queue show '{name}'"
+    )
+
+
+def _refused_line(refused: Sequence[health.RefusedLately]) -> str:
+    total = sum(one.messages for one in refused)
+    some = "; ".join(
+        f"{one.messages:,} for {one.queue} from {one.address}: {one.cause}"
+        for one in refused[:REFUSED_SHOWN]
+    )
+    more = "; and others" if len(refused) > REFUSED_SHOWN else ""
+    return (
+        f"{counted(total, 'message')} of other machines refused in the last hour: {some}{more}. "
+        "posthouse message refused"
     )
 
 

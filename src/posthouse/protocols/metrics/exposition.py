@@ -17,6 +17,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from posthouse.engine.machine import health
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transactions.transaction import TransactionState
 from posthouse.protocols.metrics.binary import AskFigures, binary_metrics
@@ -132,6 +133,12 @@ class Metrics(Collector):
         yield family
         yield _counter(
             "posthouse_refusals", "Requests refused, by reason.", "reason", machine.refusals
+        )
+        yield _gauge(
+            "posthouse_refused_messages",
+            "Messages of other machines that were refused in the last hour (posthouse message "
+            "refused).",
+            sum(one.messages for one in health.refused_lately(self.manager)),
         )
         yield _counter(
             "posthouse_conflicts",

@@ -58,6 +58,11 @@ LEAVING: Final = Family(
     "gauge",
     "Messages of an outgoing queue by progress; unread: arrived there and not yet received.",
 )
+UNCONFIRMED: Final = Family(
+    "posthouse_outgoing_unconfirmed_seconds",
+    "gauge",
+    "How long a transactional message was sent and not confirmed, while the peer is reached.",
+)
 STATES: Final = Family("posthouse_outgoing_queues", "gauge", "Outgoing queues by state.")
 UNBALANCED: Final = Family(
     "posthouse_books_unbalanced", "gauge", "Queues whose books do not balance."
@@ -81,7 +86,7 @@ GROUP_LEASED: Final = Family(
 GROUP_ACKNOWLEDGED: Final = Family(
     "posthouse_group_acknowledged_total", "counter", "Messages that a group has acknowledged."
 )
-_OF_QUEUES: Final = (DEPTH, SIZE, AGE, READERS, BOOKS, LEAVING)
+_OF_QUEUES: Final = (DEPTH, SIZE, AGE, READERS, BOOKS, LEAVING, UNCONFIRMED)
 _OF_GROUPS: Final = (GROUP_LAG, GROUP_LAG_BYTES, GROUP_CLAIMED, GROUP_LEASED, GROUP_ACKNOWLEDGED)
 
 
@@ -130,6 +135,7 @@ class QueueMetrics:
         self._sample(LEAVING, f'{label},progress="unsent"', books.unsent)
         self._sample(LEAVING, f'{label},progress="unacknowledged"', books.unacknowledged - arrived)
         self._sample(LEAVING, f'{label},progress="unread"', arrived)
+        self._sample(UNCONFIRMED, label, transfer.unconfirmed_s(queue))
         self._states[state_word(queue)] += 1
 
     def _sample(self, family: Family, labels: str, value: float) -> None:

@@ -40,7 +40,7 @@ PART_BYTES: Final = 16 << 20
 MESSAGES_MAX: Final = 10_000  # in the dead-letter queue; with more there, none is added
 BYTES_MAX: Final = 64 << 20
 
-# The documents have a dead letter for these, whoever sent the message.
+# The documents have a dead letter for these, from any sender.
 _ALWAYS = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})
 # Not for signatures and encryption: such a message may be forged.
 _LIMITED = frozenset(
