@@ -17,6 +17,8 @@ from posthouse.cli import main
 from posthouse.cli.program import NOUNS
 from posthouse.model.errors import MalformedPacket, QueueNotFound
 from posthouse.model.interpreter import describe
+from tests.cli.conftest import Posthouse
+from tests.client.serving import Serving
 
 
 def raising(error: BaseException) -> int:
@@ -190,3 +192,35 @@ def test_help_of_nothing_is_that_of_all(capsys: pytest.CaptureFixture[str]) -> N
 def test_help_of_a_word_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["help", "queue", "creat"]) == main.WRONG_USAGE
     assert "Did you mean 'create'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "run"),
+    [
+        ("--home X status", "status --home X"),
+        ("--home=X --json queue list --system", "queue list --system --home=X --json"),
+        ("--url U --token-file F send q --body -- x", "send q --body --url U --token-file F -- x"),
+        ("--context c job server run q -- ls --home", "job server run q --context c -- ls --home"),
+        ("--home X status --home Y", "status --home Y"),
+        ("--home X --json status --home=Y", "status --home=Y --json"),
+        ("--home", "--home"),
+        ("--home X", "--home X"),
+        ("--ca-file", "--ca-file"),
+        ("--nothing status", "--nothing status"),
+        ("--help", "--help"),
+        ("status --home X", "status --home X"),
+        ("", ""),
+    ],
+)
+def test_options_of_the_connection_may_stand_before_the_command(typed: str, run: str) -> None:
+    assert main.command_first(typed.split()) == run.split()
+
+
+def test_a_command_after_its_options_runs(posthouse: Posthouse, server: Serving) -> None:
+    said = posthouse("--home", server.home, "--json", "status")
+    assert (said.code, said.value["name"]) == (0, "ALPHA")
+    said = posthouse("--home", server.home, "--nothing", "status")
+    assert (said.code, "No such option: --nothing" in said.err) == (2, True)
+    said = posthouse("--home", server.home / "none", "--json", "status")
+    assert said.code == 3
+    assert '"error"' in said.err

@@ -225,8 +225,46 @@ def test_queues_that_one_may_not_see_are_not_suggested(
     ph("user", "delete", "dave", "--yes")
 
 
-def test_a_transaction_too_many_or_too_few_names_the_option(ph: Posthouse) -> None:
-    assert "`posthouse send --transactional`" in ph("send", BOOKED, "--body", "x").err
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("my queue", "'my queue' must not contain a space (character 3)"),
+        ("orders ", "must not contain a space (character 7)"),
+        ("ord*", "'ord*' is a pattern, and one queue is to be named. Name one queue."),
+    ],
+)
+def test_a_bare_name_that_cannot_be(ph: Posthouse, name: str, told: str) -> None:
+    for words in (("queue", "create", name), ("peek", name), ("send", name, "--body", "x")):
+        said = ph(*words)
+        assert (said.code, told in said.err) == (1, True), said.err
+
+
+def test_a_name_may_be_pasted_from_dotnet(ph: Posthouse) -> None:
+    for name in ("FormatName:DIRECT=OS:.\\private$\\orders", "DIRECT=OS:./private$/orders"):
+        assert ph("send", name, "--body", "pasted", "--label", "pasted").code == 0
+        said = ph("receive", name, "--count", "1", "--json")
+        assert said.value["label"] == "pasted"
+
+
+def test_a_send_to_a_transactional_queue_here_is_a_transaction(
+    ph: Posthouse, server: Serving, tmp_path: Path
+) -> None:
+    assert ph("send", BOOKED, "--body", "x").code == 0
+    assert ph("send", BOOKED, "--lines", "-", stdin=b"1\n2\n").code == 0
+    received = ph("receive", BOOKED, "--count", "9", "--json").lines
+    assert [one["delivery"] for one in received] == ["transactional"] * 3
+    ph("user", "add", "erin", "--doors", "http", stdin=b"a long password\n")
+    token = tmp_path / "erin"
+    token.write_text(ph("token", "create", "--user", "erin", "--role", "operate").out)
+    url = ("--url", server.url, "--token-file", token)
+    said = ph("send", BOOKED, "--body", "x", *url)
+    assert (said.code, "`posthouse send --transactional`" in said.err) == (1, True), said.err
+    assert ph("send", BOOKED, "--body", "x", "--transactional", *url).code == 0
+    ph("queue", "purge", BOOKED, "--yes")
+    ph("user", "delete", "erin", "--yes")
+
+
+def test_a_transaction_too_many_names_the_option(ph: Posthouse) -> None:
     said = ph("send", ORDERS, "--body", "x", "--transactional")
     assert "leave out --transactional" in said.err
 

@@ -259,3 +259,21 @@ def test_columns_are_those_asked_for(ph: Posthouse) -> None:
 def test_a_wrong_list_has_one_answer(ph: Posthouse, options: list[str], cause: str) -> None:
     refused = ph("queue", "list", *options)
     assert (refused.code, cause in refused.err) == (2, True)
+
+
+def test_a_queue_is_created_once_by_a_script_that_runs_again(ph: Posthouse) -> None:
+    first = ph("queue", "create", "again", "--label", "first")
+    assert ph("queue", "create", "again", "--label", "second", "--exist-ok").out == first.out
+    assert ph("queue", "show", "again", "--json").value["label"] == "first"
+    refused = ph("queue", "create", "again")
+    assert refused.code == 1
+    assert "`posthouse queue create --exist-ok`; in Python exist_ok=True" in refused.err
+    refused = ph("queue", "create", "again", "--transactional", "--exist-ok")
+    assert (refused.code, "is there, and it is not transactional" in refused.err) == (1, True)
+    ph("queue", "create", "orderly", "--transactional", "--exist-ok")
+    assert ph("queue", "create", "orderly", "--transactional", "--exist-ok").code == 0
+    refused = ph("queue", "create", "orderly", "--exist-ok")
+    assert (refused.code, "is there, and it is transactional" in refused.err) == (1, True)
+    assert "delete it and create it again with --transactional or without" in refused.err
+    for name in ("again", "orderly"):
+        ph("queue", "delete", name, "--yes")

@@ -140,7 +140,7 @@ def test_many_alike(ph: Posthouse) -> None:
 
 
 def test_transactional_queues_take_transactional_messages(ph: Posthouse) -> None:
-    refused = ph("send", BOOKED, "--body", "x")
+    refused = ph("send", "DIRECT=OS:.\\private$\\booked", "--body", "x")
     assert refused.code == 1
     assert refused.err.startswith("MQ_ERROR_TRANSACTION_USAGE (0xC00E0050): ")
     assert ph("send", BOOKED, "--body", "x", "--transactional").code == 0

@@ -465,6 +465,38 @@ def test_a_consumer_that_garbage_collection_finds_within_a_call_gives_back(
     assert thread != threading.get_ident()
 
 
+def test_a_bare_name_is_a_private_queue_here(manager: Manager, path: str) -> None:
+    bare = path.rpartition("\\")[2]
+    queue = manager.create_queue(bare, journal=True)
+    assert queue.properties().path == f"ALPHA{path[1:]}"
+    queue.send(b"1", response_queue="answers")
+    message = manager.queue(f"FormatName:DIRECT=OS:./private$/{bare}").peek(0)
+    assert message == manager.queue(path).peek(0)
+    assert message.response_queue == r"DIRECT=OS:ALPHA\private$\answers"
+    queue.move(message, queue.subqueue("later"))
+    assert manager.queue(f"{path};later").receive(0).body == b"1"
+    assert manager.queue(f"{bare};journal").count() == queue.journal.count() == 1
+    with pytest.raises(QueueNotFound):
+        manager.queue(rf".\{bare}").peek(0)  # that would be a public one
+    assert manager.delete_queue(bare) == 1
+    with pytest.raises(posthouse.QueueError, match="is a pattern, and one queue is to be named"):
+        manager.queue("bare*").peek(0)
+
+
+def test_a_queue_that_is_there_is_used_if_it_is_of_the_kind_that_was_asked_for(
+    manager: Manager, path: str
+) -> None:
+    plain = manager.create_queue(path)
+    assert manager.create_queue(path, exist_ok=True, label="x") is plain
+    assert plain.properties().label == ""
+    with pytest.raises(QueueExists, match="--exist-ok`; in Python exist_ok=True"):
+        manager.create_queue(path)
+    with pytest.raises(QueueExists):
+        manager.create_queue(path, transactional=True, exist_ok=True)
+    orderly = manager.create_queue(path + "-2", transactional=True)
+    assert manager.create_queue(path + "-2", transactional=True, exist_ok=True) is orderly
+
+
 CARRIED = {
     "label": "an order",
     "priority": 6,

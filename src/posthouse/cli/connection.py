@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from posthouse import __version__
+from posthouse.api.types import QueueJson
 from posthouse.cli.contexts import Target, chosen
 from posthouse.client.connect import connect
 from posthouse.client.management import PREFIX
@@ -127,6 +128,14 @@ class Remote:
             with suppress(QueueError):
                 self._code_pages[name] = self.queue(name).properties().code_page
         return self._code_pages[name]
+
+    def needs_transactions(self, name: str) -> bool | None:
+        """Whether a queue here takes only transactions; None: it is not here, or hidden."""
+        try:
+            queue = self.ask(QueueJson, "GET", path_of("queues", name))
+        except QueueError:
+            return None
+        return None if queue.state else queue.transactional
 
     def ask(
         self,

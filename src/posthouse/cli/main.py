@@ -21,6 +21,15 @@ from posthouse.model.interpreter import describe
 
 VERSION = (["--version"], ["version"])
 INTERRUPTED = 130
+# Options that may stand before the command, and whether a value follows.
+BEFORE_COMMANDS = {
+    "--home": True,
+    "--url": True,
+    "--token-file": True,
+    "--ca-file": True,
+    "--context": True,
+    "--json": False,
+}
 
 
 def program(word: str = "") -> Any:
@@ -37,7 +46,29 @@ def run(arguments: Sequence[str]) -> int:
         return DONE
     from posthouse.cli.program import run as run_command
 
-    return run_command(program(arguments[0] if arguments else ""), arguments)
+    words = command_first(arguments)
+    return run_command(program(words[0] if words else ""), words)
+
+
+def command_first(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with the options that stand before its command at its end.
+
+    They are those that every command has. One that the command has itself is left out there.
+    """
+    words, before = list(arguments), list[list[str]]()
+    while words and words[0].partition("=")[0] in BEFORE_COMMANDS:
+        name, equals, _ = words[0].partition("=")
+        taken = 2 if BEFORE_COMMANDS[name] and not equals else 1
+        if len(words) <= taken:
+            return list(arguments)  # its value or the command is missing
+        before.append(words[:taken])
+        del words[:taken]
+    own = words[: words.index("--") if "--" in words else None]
+    rest, names = words[len(own) :], {word.partition("=")[0] for word in own}
+    for option in before:
+        if option[0].partition("=")[0] not in names:
+            own += option
+    return own + rest
 
 
 def _open_closed_streams() -> None:

@@ -19,6 +19,7 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotFound,
 )
+from posthouse.model.names import is_bare, parse_name
 from posthouse.model.paths import PathName
 
 MISNAMED: Final = (QueueNotFound, IllegalQueuePathname, IllegalFormatName)
@@ -26,7 +27,7 @@ LIKENESS: Final = 0.6
 PAGES_MAX: Final = 20  # of queues that are looked through
 NAMED: Final = ("source", "path", "destination", "to", "queue")  # parameters that name queues
 
-_BARE: Final = re.compile(r"[^\\/=:*$.\s][^\\/=:*$\s]*")
+_QUOTED: Final = re.compile(r"'([^']*)'")
 _EATEN_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private", re.IGNORECASE)
 _NO_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private[\\/]([^\\/]+)", re.IGNORECASE)
 _NO_SLASH: Final = re.compile(r"(.*[^\\/])[\\/]private\$([^\\/]+)", re.IGNORECASE)
@@ -36,7 +37,7 @@ _EATEN_BACKSLASHES: Final = re.compile(r"(.*[^\\/$])private\$([^\\/]+)", re.IGNO
 
 def full_name(value: Any) -> Any:
     """A queue as the program names it: a bare name is a private queue of this queue manager."""
-    if isinstance(value, str) and _BARE.fullmatch(value):
+    if isinstance(value, str) and is_bare(value):
         return f".\\private$\\{value}"
     return value
 
@@ -46,12 +47,26 @@ def name_hints(remote: Remote, values: Mapping[str, Any], error: QueueError) -> 
     for name in NAMED:
         text = values.get(name)
         if isinstance(text, str):
-            hint = _spelling(text) or _nearest(remote, values, text, error)
+            hint = spelling(text) or _nearest(remote, values, text, error)
             if hint:
                 yield hint
 
 
-def _spelling(text: str) -> str:
+def spelling(text: str) -> str:
+    """A sentence with a name that is accepted, or nothing."""
+    hint = _misspelt(text)
+    return hint if all(map(_is_name, _QUOTED.findall(hint))) else ""
+
+
+def _is_name(text: str) -> bool:
+    try:
+        parse_name(text)
+    except QueueError:
+        return False
+    return True
+
+
+def _misspelt(text: str) -> str:
     if _EATEN_DOLLAR.fullmatch(text):
         return (
             "A shell replaces $orders inside double quotes. Write the name in single quotes: "

@@ -25,6 +25,7 @@ from posthouse.formats import FormatError
 from posthouse.formats.encode.activex import variant_of
 from posthouse.formats.encode.from_text import check_formatter, encode_text
 from posthouse.model.message_json import text_body
+from posthouse.model.names import PathName, parse_name
 from posthouse.model.text import counted
 
 ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
@@ -102,7 +103,8 @@ def send(
     transactional: Annotated[
         bool,
         typer.Option(
-            "--transactional", help="Send in a transaction; needed for transactional queues."
+            "--transactional",
+            help="Send in a transaction; for transactional queues of other computers.",
         ),
     ] = False,
     journal: Annotated[
@@ -125,6 +127,7 @@ def send(
         str,
         typer.Option(
             "--ack",
+            "--acknowledge",
             metavar="LIST",
             help="Acknowledgments to request: pos-arrival, neg-arrival, pos-receive, neg-receive.",
         ),
@@ -138,7 +141,10 @@ def send(
     correlation: Annotated[
         str,
         typer.Option(
-            "--correlation", metavar="HEX", help="Correlation id: 40 hex digits, or a message id."
+            "--correlation",
+            "--correlation-id",
+            metavar="HEX",
+            help="Correlation id: 40 hex digits, or a message id.",
         ),
     ] = "",
     time_to_reach_queue: Annotated[
@@ -281,6 +287,8 @@ def send(
     if lines is None and not empty:
         content = written.body(content)
     queue = remote.queue(destination)
+    if not transactional and isinstance(parse_name(destination), PathName):
+        transactional = remote.needs_transactions(destination) is True
     if lines is not None:
         with _opened(lines) as file:
             bodies = map(written.body, _bodies(file, text_type))

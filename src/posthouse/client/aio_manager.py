@@ -45,7 +45,7 @@ from posthouse.client.queue_handles import OpenQueue, Seek, extended, not_a_tran
 from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
 from posthouse.client.send_options import SendOptions
 from posthouse.model.durations import Seconds
-from posthouse.model.errors import IoTimeout, QueueExists
+from posthouse.model.errors import IoTimeout, QueueError, QueueExists
 from posthouse.model.guids import format_guid
 
 PAGE = 100
@@ -109,7 +109,10 @@ class QueueManagerClient:
         retry_delays_s: Sequence[int] = (),
         exist_ok: bool = False,
     ) -> Queue:
-        """A new queue; with `exist_ok` also one that is there, whatever its properties."""
+        """Creates a queue; with `exist_ok` one that is there is used, and stays as it is.
+
+        One that is not transactional is refused where a transactional one was asked for.
+        """
         body = QueueCreateBody(
             path=path,
             label=label,
@@ -130,9 +133,16 @@ class QueueManagerClient:
         try:
             await self._channel.run(management.create_queue(self._channel.core, body))
         except QueueExists:
-            if not exist_ok:
+            if not exist_ok or (transactional and await self._is_plain(path)):
                 raise
         return self.queue(path)
+
+    async def _is_plain(self, path: str) -> bool:
+        """Whether a queue is known not to be transactional."""
+        try:
+            return not (await self.queue(path).properties()).transactional
+        except QueueError:  # it is not this user's to look at
+            return False
 
     def queue(self, name: str, *, exclusive: bool = False) -> Queue:
         """A queue by path name or format name; it is opened when it is first used.

@@ -42,7 +42,7 @@ from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHand
 from posthouse.client.send_options import SendOptions
 from posthouse.client.transaction import Transaction
 from posthouse.model.durations import Seconds
-from posthouse.model.errors import IoTimeout, QueueExists
+from posthouse.model.errors import IoTimeout, QueueError, QueueExists
 from posthouse.model.guids import format_guid
 
 PAGE = 100
@@ -106,7 +106,10 @@ class QueueManagerClient:
         retry_delays_s: Sequence[int] = (),
         exist_ok: bool = False,
     ) -> Queue:
-        """A new queue; with `exist_ok` also one that is there, whatever its properties."""
+        """Creates a queue; with `exist_ok` one that is there is used, and stays as it is.
+
+        One that is not transactional is refused where a transactional one was asked for.
+        """
         body = QueueCreateBody(
             path=path,
             label=label,
@@ -127,9 +130,16 @@ class QueueManagerClient:
         try:
             self._channel.run(management.create_queue(self._channel.core, body))
         except QueueExists:
-            if not exist_ok:
+            if not exist_ok or (transactional and self._is_plain(path)):
                 raise
         return self.queue(path)
+
+    def _is_plain(self, path: str) -> bool:
+        """Whether a queue is known not to be transactional."""
+        try:
+            return not self.queue(path).properties().transactional
+        except QueueError:  # it is not this user's to look at
+            return False
 
     def queue(self, name: str, *, exclusive: bool = False) -> Queue:
         """A queue by path name or format name; it is opened when it is first used.

@@ -60,7 +60,8 @@ def test_a_queue_is_created_shown_changed_and_deleted(tmp_path: Path) -> None:
     ("body", "status", "name"),
     [
         ({"path": ORDERS}, 409, "MQ_ERROR_QUEUE_EXISTS"),
-        ({"path": "orders"}, 422, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
+        ({"path": "orders"}, 409, "MQ_ERROR_QUEUE_EXISTS"),
+        ({"path": "or ders"}, 422, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
         ({"path": r"BETA\private$\x"}, 422, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
         ({"path": r".\private$\x", "label": "x" * 125}, 400, "MQ_ERROR_INVALID_PARAMETER"),
         ({"path": r".\private$\x", "quota_kib": -1}, 400, "MQ_ERROR_INVALID_PARAMETER"),
@@ -85,6 +86,26 @@ def test_what_cannot_be_created(
         assert reply.json["error"]["cause"]
         assert reply.json["error"]["remedy"]
         assert (await rig.get("/api/v1/queues")).json == before
+
+    with_api(tmp_path, work)
+
+
+def test_a_bare_name_is_a_private_queue_here(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        made = await rig.post("/api/v1/queues", {"path": "parcels"})
+        assert (made.status, made.json["path"]) == (201, r"ALPHA\private$\parcels")
+        for name in ("parcels", r".\private$\parcels", r"FormatName:DIRECT=OS:.\private$\parcels"):
+            assert (await rig.get(at(name))).json["path"] == made.json["path"], name
+        await rig.send("parcels", label="one", response_queue="answers")
+        (message,) = (await rig.get(f"{at('parcels')}/messages")).json["messages"]
+        assert message["response_queue"] == r"DIRECT=OS:ALPHA\private$\answers"
+        moved = {"act": "move", "queue": "parcels", "to": "parcels;later"}
+        assert (await rig.post("/api/v1/operations", moved)).status == 201
+        refused = await rig.get(at("par*"))
+        assert (refused.status, "is a pattern" in refused.text) == (422, True)
+        missing = await rig.get(at(r".\parcels"))
+        assert missing.status == 404, "a public queue is never meant"
+        assert (await rig.ask("DELETE", at("parcels"))).status == 200
 
     with_api(tmp_path, work)
 

@@ -19,7 +19,6 @@ from posthouse.api.types import (
     BODY_SIZE_MAX,
     U32,
     OptionalName,
-    QueueJson,
 )
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
@@ -35,7 +34,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import json_line, partly, print_json, say, whole_file
 from posthouse.cli.progress import bar
 from posthouse.client.packets import Draft
-from posthouse.model.errors import IllegalPropertyValue, QueueError
+from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.message_json import MessageJson, text_body
 from posthouse.model.text import counted, excerpt
 
@@ -277,7 +276,7 @@ def _send(
     remote: Remote, destination: str, drafts: Iterator[tuple[bool, Draft]], total: int
 ) -> int:
     """In portions; where transactions are needed each portion is one."""
-    queue, needed, done = remote.queue(destination), _transactional(remote, destination), 0
+    queue, needed, done = remote.queue(destination), remote.needs_transactions(destination), 0
     with (
         partly(lambda: f"Sent about {counted(done, 'message')}" if done else ""),
         bar("importing", total, quiet=remote.json) as advance,
@@ -290,12 +289,3 @@ def _send(
                 done += len(messages)
                 advance(done, total)
     return done
-
-
-def _transactional(remote: Remote, destination: str) -> bool | None:
-    """Whether a queue here asks for transactions; None for one that is elsewhere."""
-    try:
-        queue = remote.ask(QueueJson, "GET", path_of("queues", destination))
-    except QueueError:
-        return None
-    return None if queue.state else queue.transactional

@@ -47,6 +47,7 @@ from posthouse.cli.remote_queue import (
     far_machine,
 )
 from posthouse.cli.watch_option import watchable
+from posthouse.model.errors import QueueExists
 from posthouse.model.properties import (
     DEFAULT_POISON_QUEUE,
 )
@@ -55,6 +56,10 @@ from posthouse.model.text import counted
 PUBLIC_MADE = (
     "This is a public queue: its name is in the directory. A private queue has private$ in its "
     "name, such as './private$/orders'."
+)
+OTHER_KIND = (
+    "A queue cannot change that: use it as it is, or delete it and create it again with "
+    "--transactional or without."
 )
 T = TypeVar("T")
 
@@ -109,10 +114,19 @@ def create(
     max_aborts: Annotated[int, MaxAborts] = 0,
     poison_queue: Annotated[str, PoisonQueue] = "",
     retry_delays: Annotated[str, RetryDelays] = "",
+    exist_ok: Annotated[
+        bool,
+        typer.Option(
+            "--exist-ok",
+            help="Leave a queue of this name as it is, if it is transactional or not as asked for.",
+        ),
+    ] = False,
 ) -> None:
     """Create a queue; prints its path name and its format name.
 
     Example: posthouse queue create './private$/orders' --transactional --label 'New orders'
+
+    Example: posthouse queue create orders --exist-ok
     """
     body = QueueCreateBody(
         path=path,
@@ -131,7 +145,15 @@ def create(
         poison_queue=poison_queue,
         retry_delays_s=delays(retry_delays),
     )
-    queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
+    try:
+        queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
+    except QueueExists:
+        if not exist_ok:
+            raise
+        queue = remote.ask(QueueJson, "GET", path_of("queues", path))
+        if queue.transactional != transactional:
+            kind = "transactional" if queue.transactional else "not transactional"
+            raise QueueExists(f"{queue.path} is there, and it is {kind}", OTHER_KIND) from None
     if remote.json:
         print_json(queue)
     else:

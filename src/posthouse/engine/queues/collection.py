@@ -79,6 +79,11 @@ _SECURED = frozenset(
     }
 )
 
+EXISTS = (
+    "Use the existing queue or choose another name. A script that may run again: `posthouse queue "
+    "create --exist-ok`; in Python exist_ok=True."
+)
+
 
 class Queues(QueueNames):
     """All queues of the queue manager (QueueCollection)."""
@@ -248,7 +253,7 @@ class Queues(QueueNames):
         path = self._creatable(path)
         properties.validate()
         if path.local_key in self._by_key:
-            raise QueueExists(f"the queue {path} already exists")
+            raise QueueExists(f"the queue {path} already exists", EXISTS)
         change, now = Change(), core.utc
         kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
         definition = new_definition(path, kind, properties)

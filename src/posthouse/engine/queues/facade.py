@@ -19,7 +19,7 @@ from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccess
 from posthouse.engine.queues.opening import Opening
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import AccessDenied, PropertyNotAllowed, QueueError
-from posthouse.model.names import FormatName, MultipleName, PathName, parse_name
+from posthouse.model.names import FormatName, MultipleName, PathName, parse_name, parse_path
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import (
@@ -184,7 +184,7 @@ class QueuesFacade:
     ) -> Queue:
         """Create Queue (3.1.7.1.3)."""
         self.machine.require_ready()
-        name = PathName.parse(path) if isinstance(path, str) else path
+        name = parse_path(path) if isinstance(path, str) else path
         scope = caller.scope(str(name.with_computer(".")))
         if not caller.is_administrator or QUEUE_GENERIC_ALL & ~scope:
             raise AccessDenied(f"{caller.name} may not create {name}")
