@@ -39,7 +39,7 @@ def run_line(run: Posthouse, line: str, replaced: Mapping[str, str], *more: str)
     for word, value in replaced.items():
         line = line.replace(word, value)
     words, stdin, taken = list[str](), b"", ""
-    rest = iter(shlex.split(line))
+    rest = iter(shlex.split(line, comments=True))
     for word in rest:
         if word == "<":
             stdin = Path(next(rest)).read_bytes()
