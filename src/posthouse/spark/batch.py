@@ -15,7 +15,7 @@ from posthouse.spark.bounds import Bounds
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
 from posthouse.spark.plain_errors import plain_errors
-from posthouse.spark.queue_selection import Place, found_places, number_of
+from posthouse.spark.queue_selection import Place, beside_each_other, found_places, number_of
 from posthouse.spark.read_tasks import Extent, check_loss, counted, portions, read_portion
 from posthouse.spark.schema import check_schema, never_null, values_are_texts
 
@@ -63,6 +63,7 @@ class BatchReader(DataSourceReader):
         """Looks what is there, and cuts it."""
         endpoints = [Endpoint(manager) for manager in self.options.managers]
         try:
+            beside_each_other(Endpoint.meet, endpoints)
             found = found_places(self.options, endpoints)
             chosen = [self._extent(place, plan) for place, plan in found.values()]
             extents = [extent for extent in chosen if extent]

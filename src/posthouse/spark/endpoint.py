@@ -49,12 +49,18 @@ class Endpoint:
         self._name = ""
         return self.name
 
+    def meet(self) -> None:
+        """Ask for the name, and fail in seconds at an address that never answered."""
+        if not self.guid:
+            with self.impatient(self.manager.first_s):
+                self.ask_name()
+
     @contextmanager
-    def impatient(self) -> Iterator[None]:
-        """While this lasts nothing is asked twice, and nothing waits long for an answer."""
+    def impatient(self, retry_s: float = 0.0) -> Iterator[None]:
+        """While this lasts nothing is asked twice, or for so long, or waits long for an answer."""
         http = self._http
         patience = http.retry_s, http.timeout_s
-        http.retry_s, http.timeout_s = 0.0, min(http.timeout_s, IMPATIENT_S)
+        http.retry_s, http.timeout_s = retry_s, min(http.timeout_s, IMPATIENT_S)
         try:
             yield
         finally:
@@ -153,6 +159,11 @@ def http_of(manager: Manager) -> BulkHttp:
         raise InvalidParameter(
             f"option url or tokenFile: {error}", "See docs/spark-options.md."
         ) from error
+
+
+def http_first(manager: Manager) -> BulkHttp:
+    """A connection for the first question to an address that may be mistyped."""
+    return http_of(manager._replace(retry_s=manager.first_s))
 
 
 def http_now(manager: Manager) -> BulkHttp:

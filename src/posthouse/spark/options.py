@@ -28,6 +28,8 @@ TABLE_PREFIX: Final = "option."
 Offsets = dict[str, int]
 Position = str | Offsets
 RETRY_S: Final = 300.0
+FIRST_S: Final = 4.0
+"""How long an address is asked that has never answered: a mistyped one is no outage."""
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -240,7 +242,7 @@ CONNECTION: Final = (
     Option("tokenFile", texts, (), "files with their tokens: one for all, or one for each url"),
     Option("caFile", text, None, "certificates to trust, for https"),
     Option("timeout", seconds, 30.0, "seconds to wait for an answer"),
-    Option("retryFor", patience, RETRY_S, "seconds to keep trying if one does not answer; 0: none"),
+    Option("retryFor", patience, None, "seconds to keep trying if one does not answer; 0: none"),
     Option("transport", choice("posthouse", "msmq"), "posthouse", "how to reach it"),
 )
 SOURCE: Final = (
@@ -293,6 +295,7 @@ class Manager(NamedTuple):
     ca_file: str | None
     timeout_s: float
     retry_s: float = RETRY_S
+    first_s: float = FIRST_S  # before its first answer
 
 
 class SourceOptions(NamedTuple):
@@ -332,9 +335,10 @@ def managers(values: Mapping[str, Any]) -> tuple[Manager, ...]:
         )
     files = files * len(urls) if len(files) == 1 else files
     ca_file, timeout_s = values["caFile"], values["timeout"]
-    retry_s = values.get("retryFor", RETRY_S)
+    given = values.get("retryFor")
+    patience = (RETRY_S, FIRST_S) if given is None else (given, given)
     return tuple(
-        Manager(url.rstrip("/"), file, ca_file, timeout_s, retry_s)
+        Manager(url.rstrip("/"), file, ca_file, timeout_s, *patience)
         for url, file in zip(urls, files, strict=True)
     )
 

@@ -35,7 +35,7 @@ from posthouse.client.errors import ClientConnectionError, refused
 from posthouse.client.stages import Signature
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.spark.checkpoints import batch_content, sync_checkpoint
-from posthouse.spark.endpoint import http_now, http_of
+from posthouse.spark.endpoint import http_first, http_now, http_of
 from posthouse.spark.msmq.options import MsmqSink, is_msmq, msmq_sink
 from posthouse.spark.msmq.sink import (
     Straight,
@@ -180,7 +180,9 @@ class Sink:
                 "body": pa.array([b""] * len(queues), pa.binary()),
             }
         )
-        with http_of(self.options.manager) as http:
+        in_stream = bool(self.options.query)  # a write of foreachBatch, which waits as a stream
+        connect = http_of if in_stream else http_first
+        with connect(self.options.manager) as http:
             stages.stage(http, query, batch, _NO_PARTITION, 0, rows.schema, [rows])
 
     def stage(self, query: str, batch: int, batches: Iterable[Any], writer: str = "") -> Staged:

@@ -48,6 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.sure = never_null(schema)
         self.as_text = values_are_texts(schema)
         self._course: Course | None = None
+        self._ends = False
         if self.options.ending != LATEST or self.options.ending_time_s is not None:
             raise InvalidParameter(
                 "only batch reads can end at a position",
@@ -64,9 +65,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def course(self) -> Course:
         """The stream's course, begun when it is first needed: only in the driver."""
+        return self._begun(is_new=False)
+
+    def _begun(self, *, is_new: bool) -> Course:
         if self._course is None:
             self._course = Course(self.options, self.kept())
-            self._course.begin()
+            self._course.begin(is_new=is_new)
+            if self._ends:
+                self._course.set_goal()
         return self._course
 
     def kept(self) -> Mapping[str, int]:
@@ -75,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins."""
-        return self.course.first().to_json()
+        return self._begun(is_new=True).first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options allow for one micro-batch."""
@@ -95,8 +101,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**last, "away": away} if away else last
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on the stream ends where the queues end at this moment."""
-        self.course.set_goal()
+        """From now on the stream ends where the queues end at this moment.
+
+        Spark calls this first. The next call comes at once, and shows whether there is a
+        checkpoint.
+        """
+        self._ends = True
+        if self._course is not None:
+            self._course.set_goal()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Claims what the micro-batch will read, where it is to be consumed, and cuts it."""
@@ -120,11 +132,9 @@ class RefusedStream(StreamReader):
     """A stream that does not begin: whatever it is asked for, its answer is the error."""
 
     def __init__(self, error: Exception) -> None:
-        self._course, self._error = None, error
+        self._course, self._error, self._ends = None, error, False
 
-    @property
-    def course(self) -> Course:
-        """There is none."""
+    def _begun(self, *, is_new: bool) -> Course:
         raise self._error
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -33,6 +33,7 @@ from posthouse.spark.options import SourceOptions
 from posthouse.spark.queue_selection import (
     Place,
     Places,
+    beside_each_other,
     check_asked,
     check_names,
     check_positions,
@@ -92,8 +93,14 @@ class Course:
         """Who consumes is planned as a group: what others have locked bars its way."""
         return self.options.group if self.options.consume else ""
 
-    def begin(self) -> None:
-        """Looks where everything is, and takes the leases."""
+    def begin(self, *, is_new: bool = False) -> None:
+        """Looks where everything is, and takes the leases.
+
+        A checkpoint shows that its addresses have answered. Without one a mistyped address fails in
+        seconds.
+        """
+        if is_new:
+            beside_each_other(Endpoint.meet, self._endpoints)
         self._join_found()
 
     def _join_found(self) -> None:
