@@ -108,6 +108,8 @@ LOCAL = {  # what they can say and where they work
     "context delete": "",
     "pipeline list": "--json",
     "pipeline erase": "--lake --json",
+    "pipeline checkpoint show": "--json",
+    "pipeline checkpoint move": "--json",
     "directory join": "--home --json",
     "directory schema": "",
     "help": "",

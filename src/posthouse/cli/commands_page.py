@@ -47,7 +47,8 @@ another authority, or with the certificate of the queue manager itself.
 The others are local: `serve` is a queue manager itself (its `--json` prints
 the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints
-a script, `pipeline list` a list, and `pipeline erase` works on the files of a lake.
+a script, `pipeline list` a list, `pipeline erase` works on the files of a lake, and `pipeline
+checkpoint show` and `move` on those of a checkpoint.
 
 A bare name is a private queue of the queue manager: `posthouse send orders`. Other queues are named
 by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,

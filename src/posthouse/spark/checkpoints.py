@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -78,6 +78,46 @@ def planned_offsets(path: str, batch: int) -> list[StreamOffset]:
     text = _text(files, f"{root}/offsets/{batch}")
     _check_entry(text, "offsets", batch)
     return list(_offsets(text, f"offsets/{batch}"))
+
+
+def change_entry(path: str, change: Callable[[StreamOffset], StreamOffset]) -> None:
+    """Change the offsets of this source's streams in the entry of the last committed batch.
+
+    The new entry is durable before it takes the place of the old one. Spark reads one without its
+    checksum.
+    """
+    folder = local_folder(path) / "offsets"
+    batch = last_committed(folder.parent)
+    entry = folder / str(batch)
+    version, settings, *lines = entry.read_text(encoding="utf-8").splitlines()
+    text = "\n".join([version, settings, *(_changed(line, change) for line in lines)])
+    new = folder / f".{batch}.new"
+    new.write_text(text, encoding="utf-8")
+    _sync(new)
+    (folder / f".{batch}.crc").unlink(missing_ok=True)
+    new.replace(entry)
+    _sync(folder)
+
+
+def _changed(line: str, change: Callable[[StreamOffset], StreamOffset]) -> str:
+    named = _NAMED.fullmatch(line)
+    text = named[1] if named else line
+    found = _object(text)
+    if found is None or "v" not in found or "urls" not in found:
+        return line
+    new = json.dumps(change(offset_of(found)).to_json(), separators=(",", ":"))
+    return line.removesuffix(text) + new
+
+
+def local_folder(path: str) -> Path:
+    """Return the folder of a checkpoint on a local disk; others are refused."""
+    root = _local_root(path)
+    if root is None:
+        raise InvalidParameter(
+            f"{path} is not on a local disk",
+            "Copy its folders offsets and commits here to look at it.",
+        )
+    return root
 
 
 def require_checkpoint(path: str) -> None:

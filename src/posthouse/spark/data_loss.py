@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from posthouse.model.errors import MessageAlreadyReceived
@@ -49,6 +50,18 @@ class Losses:
         if key not in self._told:
             self._told.add(key)
             _log.warning("data loss: %s", cause)
+
+    def repeats(self, after: Mapping[str, int], positions: Mapping[str, int], group: str) -> None:
+        """Log once where a stream that only looks is to read again what its group has read."""
+        for queue in after.keys() & positions.keys():
+            if positions[queue] > after[queue] and queue not in self._told:
+                self._told.add(queue)
+                _log.warning(
+                    "%s: the group %s is at lookup id %d, and this checkpoint has read up to %d: "
+                    "it was put back from a copy, or another stream has the same group. What lies "
+                    "between is read again.",
+                    queue, group, positions[queue], after[queue],
+                )  # fmt: skip
 
 
 def purged(queue: str, after: int, purged_through: int) -> str:

@@ -57,7 +57,7 @@ class Endpoint:
 
     @contextmanager
     def impatient(self, retry_s: float = 0.0) -> Iterator[None]:
-        """While this lasts nothing is asked twice, or for so long, or waits long for an answer."""
+        """While this lasts questions are repeated for `retry_s` at most, and no answer takes long."""
         http = self._http
         patience = http.retry_s, http.timeout_s
         http.retry_s, http.timeout_s = retry_s, min(http.timeout_s, IMPATIENT_S)
@@ -109,6 +109,11 @@ class Endpoint:
         if all(group["name"] != name for group in groups):
             return None
         return self.group(queue, name).show()
+
+    def set_group(self, queue: str, name: str, position: int) -> None:
+        """Set the position of a group that has no reader and no claims."""
+        path = f"/queues/{segment(queue)}/groups/{segment(name)}"
+        self._http.call("PATCH", path, {"position": position}, repeatable=True)
 
     def close(self) -> None:
         """Gives the connection back."""

@@ -53,13 +53,14 @@ def settle(
     sync_checkpoint(os.fspath(path), "commits")
     for offset in committed_offsets(os.fspath(path)):
         if offset.group:
-            done += _settle(offset, _given(offset, url, token_file, ca_file))
+            done += _settle(offset, given_managers(offset, url, token_file, ca_file))
     return done
 
 
-def _given(
+def given_managers(
     offset: StreamOffset, url: str | None, token_file: str | None, ca_file: str | None
 ) -> tuple[Manager, ...]:
+    """Return the queue managers of a checkpoint: those that are named, else those that it has."""
     files = texts(token_file) if token_file else ()
     if url is None and len(files) > 1:
         raise InvalidParameter(
@@ -73,7 +74,7 @@ def _given(
 def _settle(offset: StreamOffset, given: Sequence[Manager]) -> list[Settled]:
     done = []
     for queue, through in offset.queues.items():
-        endpoint = _endpoint(queue, offset, given)
+        endpoint = queue_endpoint(queue, offset, given)
         try:
             endpoint.ask_name()
             names = [(endpoint.guid, endpoint.name)]
@@ -84,7 +85,7 @@ def _settle(offset: StreamOffset, given: Sequence[Manager]) -> list[Settled]:
     return done
 
 
-def _endpoint(queue: str, offset: StreamOffset, given: Sequence[Manager]) -> Endpoint:
+def queue_endpoint(queue: str, offset: StreamOffset, given: Sequence[Manager]) -> Endpoint:
     """Where the queue is: as the checkpoint has it, else at the queue manager of that name, or the
     one with its GUID, which may have another name now."""
     machine = queue.partition("\\")[0]
@@ -104,7 +105,7 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
         raise QueueNotFound(
             f"{queue} has no group {offset.group}", "Nothing is claimed then; nothing is lost."
         )
-    _check_identity(endpoint, offset, queue, through)
+    check_identity(endpoint, offset, queue, through)
     group, epoch = endpoint.group(queue, offset.group), offset.epochs.get(queue)
     reachable, received = claimed_through(state, offset.stream, through), 0
     if reachable is None and state.claim_after < min(through, state.claimed):
@@ -116,7 +117,7 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
     return Settled(queue, offset.group, state.position, received)
 
 
-def _check_identity(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> None:
+def check_identity(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> None:
     """Refuses ids that mean something else where they are to be acknowledged."""
     (plan,) = endpoint.plan([PlannedQueue(queue, through, identity=offset.identity(queue))])
     if plan.loss:

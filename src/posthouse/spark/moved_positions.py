@@ -27,8 +27,11 @@ Known = Collection[tuple[str, str]]
 def under_names(offset: StreamOffset, known: Known) -> StreamOffset:
     """Return the offset with the names that queue managers have now."""
     new = _changed(offset, known)
-    if not new:
-        return offset
+    return renamed(offset, new) if new else offset
+
+
+def renamed(offset: StreamOffset, new: Mapping[str, str]) -> StreamOffset:
+    """Return the offset with new names of computers by their old ones."""
     moved: dict[str, Any] = {name: _moved(getattr(offset, name), new) for name in _BY_NAME}
     starts = None if offset.starts is None else _moved(offset.starts, new)
     return offset._replace(**moved, starts=starts)

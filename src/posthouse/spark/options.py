@@ -29,7 +29,7 @@ Offsets = dict[str, int]
 Position = str | Offsets
 RETRY_S: Final = 300.0
 FIRST_S: Final = 4.0
-"""How long an address is asked that has never answered: a mistyped one is no outage."""
+"""How long an address is asked that has never answered: it may be mistyped."""
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _BOOLEANS: Final = {"true": True, "false": False}

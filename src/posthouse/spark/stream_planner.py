@@ -261,6 +261,8 @@ class Course:
         for queue in start.queues.keys() - self.places.keys() - self._deleted:
             if self._is_deleted(queue):
                 self._leave(queue, start.queues[queue])
+        if self.options.group and not self.options.consume:
+            self._losses.repeats(start.queues, self._positions, self.options.group)
         return start
 
     def _today(self, offset: StreamOffset) -> StreamOffset:

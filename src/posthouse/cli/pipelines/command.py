@@ -15,6 +15,7 @@ from posthouse.cli.durations import duration
 from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.pipelines import checkpoints as pipeline_checkpoints
 from posthouse.cli.pipelines import conform as pipeline_conforming
 from posthouse.cli.pipelines import lakes as pipeline_lakes
 from posthouse.cli.pipelines import reports as pipeline_reports
@@ -65,6 +66,7 @@ PIPELINES: Final = (
     Pipeline("erase", "erases messages from a lake and all its older versions"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
     Pipeline("settle", "acknowledges the last batch that an ended stream has committed"),
+    Pipeline("checkpoint", "positions in a checkpoint, and their way to another group or name"),
 )
 
 Checkpoint = Annotated[
@@ -83,6 +85,7 @@ def register(app: typer.Typer) -> None:
     inner.command("archive")(archive)
     inner.command("replay")(replay)
     inner.command("settle")(settle)
+    pipeline_checkpoints.register(inner)
     pipeline_lakes.register(inner)
     pipeline_questions.register(inner)
     pipeline_watching.register(inner)

@@ -88,10 +88,11 @@ def _check_unread(group: Group, after: int, through: int) -> None:
             f"{unread} messages of {queue} with lookup ids in ({after}, {through}] are there, and "
             f"the group {name} has not acknowledged them: a stream that begins after {through} "
             "has not read them, and would receive them unread",
-            "The checkpoint belongs to another group name, or was moved from another queue "
-            "manager: use the group name that it was made with, or a new checkpoint, which reads "
-            f"them. To skip them: posthouse group set '{queue}' {name} --position {through}; "
-            "or failOnDataLoss=false, which leaves them in the queue.",
+            "The checkpoint has read them without this group: it only looked before "
+            "(consume=none), had another group name, or the home was restored. To go on with them "
+            f"left in the queue: posthouse pipeline checkpoint rebase CHECKPOINT --group {name}. "
+            "To read them, use a new checkpoint; failOnDataLoss=false leaves them in the queue, "
+            f"as posthouse group set '{queue}' {name} --position {through} does.",
         )
 
 
