@@ -241,7 +241,8 @@ def test_without_msmq_the_id_means_nothing(identifier: str) -> None:
     assert (message.source_guid, message.ordinal) == (NULL_GUID, 1)
 
 
-@pytest.mark.spec("MC-MQSRM 2.2.4.3/3", "MC-MQSRM 3.1.5.1.1/8", "MC-MQSRM 3.1.5.1.1/9")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/9", clause="id")
+@pytest.mark.spec("MC-MQSRM 2.2.4.3/3", "MC-MQSRM 3.1.5.1.1/8")
 def test_with_msmq_the_id_is_a_number_and_a_guid() -> None:
     message = read(msmq())
     assert (message.source_guid, message.ordinal) == (GUID, 7)
@@ -249,6 +250,7 @@ def test_with_msmq_the_id_is_a_number_and_a_guid() -> None:
         refused(envelope(path(identifier=wrong), properties(), msmq()))
 
 
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/9", clause="SourceQmGuid")
 @pytest.mark.spec("MC-MQSRM 2.2.4.3/5", "MC-MQSRM 2.2.6.13/1", "MC-MQSRM 3.1.5.1.1/41")
 def test_of_two_guids_the_one_of_the_source_counts() -> None:
     message = read(msmq(SourceQmGuid=SECOND_TEXT))

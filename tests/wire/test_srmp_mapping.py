@@ -175,7 +175,9 @@ def test_a_multicast_name_becomes_the_destination() -> None:
     assert Packet(data).destination_queue is None
 
 
-@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/8", "MC-MQSRM 3.1.5.1.1/9", "MC-MQSRM 3.1.5.1.1/41")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/9", clause="id")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/9", clause="SourceQmGuid")
+@pytest.mark.spec("MC-MQSRM 3.1.5.1.1/8", "MC-MQSRM 3.1.5.1.1/41")
 def test_the_identifier_is_that_of_the_sender() -> None:
     message = mapped(simple())
     assert message.identifier == (GUID, 7)

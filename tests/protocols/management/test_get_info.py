@@ -26,7 +26,7 @@ from posthouse.rpc.propvariant import NULL, Variant
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet_fields import summarize_all
-from tests.engine.letters import FAR, FAR_GUID
+from tests.engine.letters import FAR, FAR_GUID, RECEIVE_ADMIN
 from tests.engine.rig import MOVE, RECEIVE, START_UTC
 from tests.engine.sessions import sequence_of
 from tests.protocols.management.rig import (
@@ -171,6 +171,27 @@ def test_active_and_private_queues_are_listed(rig: ManagedRig) -> None:
         r"DIRECT=OS:ALPHA\private$\idle",
         FAR,
     }
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.2/12", clause="open")
+def test_a_queue_is_active_while_it_is_open(rig: ManagedRig) -> None:
+    opened = [rig.open("orders"), rig.open("orders")]
+    for descriptor in opened:
+        assert rig.machine(1).value == (r"DIRECT=OS:ALPHA\private$\orders",)
+        rig.close(descriptor)
+    assert rig.machine(1).value == ()
+
+
+@pytest.mark.spec("MS-MQDMPR 3.1.1.2/12", clause="messages")
+@pytest.mark.spec("MS-MQDMPR 3.1.1.2/12", clause="outgoing")
+@pytest.mark.parametrize("name", [r"DIRECT=OS:ALPHA\private$\orders", FAR])
+def test_a_queue_is_active_while_it_holds_messages(rig: ManagedRig, name: str) -> None:
+    rig.send(name, b"one")
+    assert rig.machine(1).value == (name,)
+    descriptor = rig.open(name, RECEIVE_ADMIN if name == FAR else RECEIVE)
+    rig.run(lambda m: m.queues.purge_queue(descriptor))
+    rig.close(descriptor)
+    assert rig.machine(1).value == ()
 
 
 @pytest.mark.spec("MS-MQMR 3.1.4.1/12")
