@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from posthouse.formats import Limits, decode
+from tests.support.format_vectors import read
 
 XSI = (
     'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
@@ -207,6 +208,60 @@ def test_strings_of_com_are_looked_into() -> None:
 
 def test_the_body_type_of_objects_wins_over_headers() -> None:
     assert decode(b"", body_type=768, extension=REBUS % b"").format == "nrbf"
+
+
+def test_objects_beside_headers_of_nservicebus_have_both() -> None:
+    body = read("nrbf-class.body")
+    for body_type in (0, 768):
+        found = decode(body, body_type=body_type, extension=NSB % (b"K", b"v"))
+        assert (found.format, found.value["Customer"]) == ("nservicebus", "Ada")
+        assert found.meaning is not None
+        assert found.meaning.headers == {"K": "v"}
+    broken = decode(body[:40], body_type=768, extension=NSB % (b"K", b"v"))
+    assert broken.error
+    assert broken.meaning is not None
+    assert broken.meaning.headers == {"K": "v"}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "<Extra>1</Extra><HeaderInfo><Key>K</Key><Value>v</Value></HeaderInfo>"
+        "<Other><Key>X</Key></Other>",
+        "<HeaderInfo><More><Key>X</Key></More><Key>K</Key><Value>v</Value><Extra/></HeaderInfo>",
+        '<HeaderInfo xmlns:z="urn:z"><Key>K</Key><z:Key>X</z:Key><Value>v</Value><z:Value/>'
+        "</HeaderInfo>",
+        "<HeaderInfo><Key>K</Key><Value>v</Value><Key>X</Key><Value>w</Value></HeaderInfo>",
+        '<z:HeaderInfo xmlns:z="urn:z"><z:Key>X</z:Key></z:HeaderInfo>'
+        "<HeaderInfo><Value>v</Value><Key>K</Key></HeaderInfo>",
+    ],
+)
+def test_headers_are_read_as_the_serializer_of_net_reads_them(entries: str) -> None:
+    """It passes over elements that it does not know, and of two it takes the first."""
+    extension = f"<ArrayOfHeaderInfo>{entries}</ArrayOfHeaderInfo>".encode()
+    found = decode(b"{}", extension=extension)
+    assert found.error is None
+    assert found.meaning is not None
+    assert found.meaning.headers == {"K": "v"}
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("a&#x0;b&#x1F;c", "a\0b\x1fc"),
+        ("&#xB;&#11;&#xFFFE;&#xFFFF;", "\v\v\ufffe\uffff"),
+        ("&amp;#x0;", "&#x0;"),
+        ("at A()&#xD;\nat B()\r\nat C()", "at A()\nat B()\nat C()"),
+        ("\U0001f600&#x1F600;&#xD800;", "\U0001f600\U0001f600\ufffd"),
+    ],
+)
+def test_texts_of_exceptions_have_the_characters_that_xml_forbids(written: str, text: str) -> None:
+    key = b"NServiceBus.ExceptionInfo.StackTrace"
+    found = decode(b"{}", extension=NSB % (key, written.encode()))
+    assert found.error is None
+    assert found.meaning is not None
+    assert found.meaning.exception is not None
+    assert found.meaning.exception.stack == text
 
 
 def test_headers_win_over_other_body_types() -> None:

@@ -54,6 +54,21 @@ each_frame = pytest.mark.parametrize(("read", "packet"), FRAMES.values(), ids=FR
 guids = st.binary(min_size=16, max_size=16)
 
 
+SURVEY = vector("windows/survey-request")
+HEAD_OF_WINDOWS = vector("windows/survey-response-head")
+
+
+def test_live_windows_speaks_as_the_document_prints_it() -> None:
+    """Frames 3 and 4 are what surveys send to hosts and what these answer, but for the padding."""
+    assert SURVEY[:60] == REQUEST[:60]
+    assert len(SURVEY) == len(REQUEST)
+    assert RESPONSE[:16] == HEAD_OF_WINDOWS
+    survey = read_establish_connection(SURVEY)
+    assert survey.header[:4] == read_establish_connection(REQUEST).header[:4]
+    answer = establish_connection_response(survey, SERVER, refused=False)
+    assert plain(HEAD_OF_WINDOWS) == answer[:16]
+
+
 def plain(packet: bytes) -> bytes:
     """The packet as we send it: the reserved byte of the frames is memory somebody left behind."""
     return edited(packet, 1, "B", 0)

@@ -57,10 +57,10 @@ def decode(
     if len(body) > limits.size or len(extension) > limits.size:
         error = FormatError(f"a body or extension of more than {limits.size} bytes is not decoded")
         return broken("bytes", body, error, limits)
-    if body_type == VT_NRBF:
+    if body_type == VT_NRBF and not nservicebus.is_nservicebus(extension):
         return decode_nrbf(body, limits)
     if extension or label:
-        bus = _bus(body, extension, label, app_specific, correlation_id, limits)
+        bus = _bus(body, body_type, extension, label, app_specific, correlation_id, limits)
         if bus is not None:
             return bus
     if body_type in (_WITHOUT_TYPE, _BYTES_OF_NET) and is_framed(body):
@@ -192,6 +192,7 @@ def _variant(body: bytes, body_type: int, code_page: str, limits: Limits) -> Dec
 
 def _bus(
     body: bytes,
+    body_type: int,
     extension: bytes,
     label: str,
     app_specific: int,
@@ -200,7 +201,8 @@ def _bus(
 ) -> Decoded | None:
     """The message of a bus, if the extension or the label is one's."""
     if nservicebus.is_nservicebus(extension):
-        return _nservicebus(body, extension, label, app_specific, correlation_id, limits)
+        words = (extension, label, app_specific, correlation_id, limits)
+        return _nservicebus(body, body_type, *words)
     if extension.strip(b"\0 \t\r\n"):
         return _json_bus(body, extension, label, limits)
     if nservicebus.is_version_2(label):
@@ -211,6 +213,7 @@ def _bus(
 
 def _nservicebus(
     body: bytes,
+    body_type: int,
     extension: bytes,
     label: str,
     app_specific: int,
@@ -223,7 +226,10 @@ def _nservicebus(
     except FormatError as error:
         wrong = f"the headers cannot be read: {error}"
     meaning = nservicebus.meaning_of(headers, label, app_specific, correlation_id)
-    inner = _body_of(body, headers.get("NServiceBus.ContentType") or "", limits)
+    if body_type == VT_NRBF:
+        inner = decode_nrbf(body, limits)
+    else:
+        inner = _body_of(body, headers.get("NServiceBus.ContentType") or "", limits)
     return _with_body("nservicebus", meaning, inner, wrong, limits)
 
 

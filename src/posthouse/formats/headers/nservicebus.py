@@ -12,7 +12,7 @@ from posthouse.formats.headers.names import type_name
 from posthouse.formats.headers.nservicebus_fast import plain_headers
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.values import guid_text
-from posthouse.formats.xml.tree import XSI, local, parse, root_at
+from posthouse.formats.xml.tree import XSI, local, namespace, parse, root_at
 
 _ROOT: Final = re.compile(rb"<(?:[\w.-]{1,40}:)?ArrayOfHeaderInfo[\s/>]")
 _EMPTY_ROOT: Final = re.compile(rb"<(?:[\w.-]{1,40}:)?ArrayOfHeaderInfo[^<>]*/>")
@@ -66,8 +66,11 @@ def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None
     root = _document(data, bool(back), limits)
     headers: dict[str, str | None] = {}
     wrong = None
+    space = namespace(root.tag)
     for entry in root:
-        key, value = _entry(entry, back)
+        if local(entry.tag) != "HeaderInfo" or namespace(entry.tag) != space:
+            continue  # as the serializer of .NET does with elements it does not know
+        key, value = _entry(entry, space, back)
         if key is None:
             continue
         if key in headers:
@@ -110,16 +113,15 @@ def _stand_in(found: re.Match[bytes], usable: bool) -> bytes:
     return found[0]
 
 
-def _entry(entry: Element, back: dict[int, int]) -> tuple[str | None, str | None]:
-    key: str | None = None
-    value: str | None = None
+def _entry(entry: Element, space: str, back: dict[int, int]) -> tuple[str | None, str | None]:
+    """Return key and value of a header; of two the first counts, and others are passed over."""
+    found: dict[str, str | None] = {}
     for field in entry:
         name = local(field.tag)
-        if name == "Key":
-            key = _text(field, back)
-        elif name == "Value" and field.get(_NIL) not in ("true", "1"):
-            value = _text(field, back)
-    return key, value
+        if name in ("Key", "Value") and name not in found and namespace(field.tag) == space:
+            is_nil = name == "Value" and field.get(_NIL) in ("true", "1")
+            found[name] = None if is_nil else _text(field, back)
+    return found.get("Key"), found.get("Value")
 
 
 def _text(field: Element, back: dict[int, int]) -> str:
