@@ -5,13 +5,8 @@ from __future__ import annotations
 from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
 from posthouse.cli.messages.selection import check
-from posthouse.cli.migrate.sources import (
-    Machines,
-    Reach,
-    SourceQueue,
-    machines,
-    named_source,
-)
+from posthouse.cli.migrate.machines import Machines, machines
+from posthouse.cli.migrate.sources import Reach, SourceQueue, named_source
 from posthouse.cli.remote_queue import Far
 from posthouse.client.remote.consumer import browse
 from posthouse.client.remote.pull.queue_pull import CHUNK, QueuePull

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -11,10 +12,11 @@ import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.exit_codes import DONE, REFUSED
+from posthouse.cli.migrate.machines import Machines, each_queue, machines
 from posthouse.cli.migrate.sources import (
     Choice,
     FromInventory,
-    Machines,
     MigrateSource,
     MigrateTarget,
     OnMachine,
@@ -23,21 +25,23 @@ from posthouse.cli.migrate.sources import (
     SourceQueue,
     WithDeadLetters,
     WithJournals,
-    each_queue,
-    machines,
 )
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.management import RemoteManagement
+from posthouse.client.remote.connect import LoginDenied
 from posthouse.client.remote.pull.queue_pull import Interval, PullCounts, QueuePull
 from posthouse.client.remote.pull.run import PullRun
+from posthouse.client.remote.pull.verify import count_unreadable, unreadable_words
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.text import counted
 
 PROGRESS_S: Final = 1.0
 ALONE_S: Final = 3600.0  # of a queue that takes turns with no other
-COUNT_S: Final = 5.0
+LOOK_THERE: Final = (
+    "Look at them on that machine, or run the command again when nobody locks them, before you "
+    "switch it off."
+)
 RATE_MAX: Final = 1_000_000
 Keep = Annotated[bool, typer.Option("--keep", help="Copy: leave the messages at the source.")]
 Follow = Annotated[
@@ -95,8 +99,10 @@ def pull(
         )
         gaps = choice.gaps()
         if follow:
-            pulling.follow(queues)
-        elif code := max(gaps, pulling.all(queues, alone=source is not None)):
+            code = pulling.follow(queues)
+        else:
+            code = max(gaps, pulling.all(queues, alone=source is not None))
+        if code:
             raise typer.Exit(code)
 
 
@@ -126,20 +132,34 @@ class Pulling:
 
     def all(self, queues: list[SourceQueue], *, alone: bool) -> int:
         """Each queue once; the exit code. `alone`: an error ends the command."""
-        return each_queue(queues, lambda queue: self._one(queue, lambda: False), alone=alone)
 
-    def follow(self, queues: list[SourceQueue]) -> None:
-        """What comes late, from each queue by turns, until the command is interrupted."""
+        def work(queue: SourceQueue) -> bool:
+            return self._one(queue, lambda: False)
+
+        return each_queue(self._machines, queues, work, alone=alone)
+
+    def follow(self, queues: list[SourceQueue]) -> int:
+        """What comes late, from each queue by turns, until the command is interrupted.
+
+        A machine that refuses the login is asked no further; where none is left, it ends with 1.
+        """
         with suppress(KeyboardInterrupt):
-            while True:
-                for queue in queues:
-                    self._take_turn(queue, Interval(PROGRESS_S if len(queues) > 1 else ALONE_S))
+            while followed := [queue for queue in queues if self._machines.has_turn(queue)]:
+                for queue in followed:
+                    if self._machines.has_turn(queue):
+                        turn = Interval(PROGRESS_S if len(queues) > 1 else ALONE_S)
+                        self._take_turn(queue, turn)
+            return REFUSED
+        return DONE
 
     def _take_turn(self, queue: SourceQueue, turn: Interval) -> None:
         """An error is told once, and the next turn tries again: a machine may be away for long."""
         try:
             self._one(queue, turn.lasts, quiet=True)
             self._told.pop(queue, None)
+        except LoginDenied as error:
+            self._machines.end_turn(queue, error)
+            complain(f"{queue.place.host}: {error}")
         except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
             if self._told.get(queue) != str(error):
                 complain(f"{queue.label}: {error}")
@@ -147,17 +167,24 @@ class Pulling:
             Interval(PROGRESS_S).wait()
 
     def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:
-        source = self._machines.source(queue)
+        source = self._machines.source(queue, patient=not quiet)
         reader = self._machines.queue(queue, takes=not self._keep, shared=self._shared)
         run = PullRun(self._remote.client, source, queue.target, self._patience_s, keep=self._keep)
         run.begin()
         try:
             with self._shown(queue, quiet=quiet) as told:
-                passed = self._passed.setdefault(queue, set())
                 work = QueuePull(
-                    reader, run, told=told, rate=self._rate, limit=self._most, passed=passed
+                    reader,
+                    run,
+                    told=told,
+                    away=partial(self._machines.is_away, queue),
+                    patient=not quiet,
+                    rate=self._rate,
+                    limit=self._most,
+                    passed=self._passed.setdefault(queue, set()),
                 )
                 counts = work.copy() if self._keep else work.move(follow=follow)
+            unreadable = None if quiet or not work.is_whole else self._unreadable(queue, work)
         finally:
             reader.close()
             self._end(run)
@@ -167,7 +194,14 @@ class Pulling:
                 f"{queue.label}: {counted(counts.refused, 'message')} refused here and left there. "
                 f"The first refusal: {work.refusal}"
             )
-        return work.refusal is None
+        if unreadable:
+            complain(f"{queue.label}: {unreadable_words(unreadable)}. {LOOK_THERE}")
+        return work.refusal is None and not unreadable
+
+    def _unreadable(self, queue: SourceQueue, work: QueuePull) -> int | None:
+        """Messages that the machine counts after the pull, and does not give."""
+        count = partial(self._machines.count, queue)
+        return count_unreadable(count, work.readable, work.left)
 
     def _end(self, run: PullRun) -> None:
         """Ends with the session as well, so a failure here is not one of the pull."""
@@ -193,14 +227,7 @@ class Pulling:
         """How many there are, as far as the machine answers that."""
         if queue.messages is not None:
             return queue.messages
-        place, login = self._machines.place(queue)
-        management = RemoteManagement(place, login, timeout_s=COUNT_S)
-        try:
-            return management.count(queue.name)
-        except (QueueError, RemoteProtocolError, OSError):
-            return 0
-        finally:
-            management.close()
+        return self._machines.count(queue) or 0
 
     def _line(self, queue: SourceQueue, state: str, counts: PullCounts) -> dict[str, Any]:
         return {

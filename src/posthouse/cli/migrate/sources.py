@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -22,16 +20,9 @@ from posthouse.cli.machines.options import (
 )
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain
-from posthouse.client.errors import ClientConnectionError
-from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.inventory import MachineInventory
 from posthouse.client.remote.login import EPM_PORT, RemoteLogin, RemotePlace
-from posthouse.client.remote.pull.run import PullSource
-from posthouse.client.remote.pull.source import check_guid, find_source
-from posthouse.client.remote.reader import QueueReader, RemoteReader
-from posthouse.client.remote.state import DENY_NONE, DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
-from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError
-from posthouse.model.guids import parse_guid
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.names import (
     DirectName,
     FormatName,
@@ -41,7 +32,6 @@ from posthouse.model.names import (
     parse_name,
 )
 
-TIMEOUT_S: Final = 20.0
 SYSTEM: Final = "system$;"
 JOURNAL: Final = ";journal"
 
@@ -109,13 +99,14 @@ MigrateEpmPort = Annotated[
     ),
 ]
 MigrateBinaryPort = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--binary-port",
         metavar="N",
         min=1,
         max=PORT_MAX,
-        help="Port of its binary protocol, which is asked for its GUID.",
+        help="Port of its binary protocol, which is asked for its GUID (default: the one in the "
+        "inventory, or 1801).",
     ),
 ]
 MigrateGuid = Annotated[
@@ -163,6 +154,8 @@ class SourceQueue(NamedTuple):
     messages: int | None = None  # as the inventory has it
     path: str = ""  # as the inventory has it: one queue has several format names, and one path
     machine: str = ""  # the name of the machine, wherever it is reached
+    guid: str = ""  # of the machine, as the inventory has it
+    binary_port: int | None = None  # of the machine, as the inventory has it
 
     @property
     def label(self) -> str:
@@ -177,7 +170,7 @@ class Reach(NamedTuple):
     password_file: MigratePassword = None
     rpc_port: MigrateRpcPort = None
     epm_port: MigrateEpmPort = EPM_PORT
-    binary_port: MigrateBinaryPort = BINARY_PORT
+    binary_port: MigrateBinaryPort = None
     guid: MigrateGuid = None
     address: MigrateAddress = None
     authentication: ScanLevel = None
@@ -191,83 +184,6 @@ class Reach(NamedTuple):
     def login(self) -> RemoteLogin:
         """Who reads; the password is asked for once."""
         return login(self.user, self.password_file, self.authentication, self.mechanism)
-
-
-class Machines:
-    """Readers of the machines of one command, and their GUIDs."""
-
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-        self._login = reach.login()
-        self._readers: dict[RemotePlace, RemoteReader] = {}
-        self._guids: dict[str, bytes] = {}
-
-    def source(self, queue: SourceQueue) -> PullSource:
-        """By what messages of the queue are known."""
-        host, reach = queue.place.host, self._reach
-        given = self._guids.get(host)
-        if given is None and reach.guid is not None:
-            given = parse_guid(reach.guid)
-            check_guid(host, reach.binary_port, given)
-        found = find_source(host, queue.name, reach.binary_port, given, queue.path)
-        self._guids[host] = found.guid
-        return found._replace(host=queue.machine.casefold()) if queue.machine else found
-
-    def queue(self, queue: SourceQueue, *, takes: bool, shared: bool = False) -> QueueReader:
-        """The queue, to be received from or looked at."""
-        access = RECEIVE_ACCESS if takes else PEEK_ACCESS
-        share = DENY_NONE if shared or not takes else DENY_SHARE
-        name = queue.name
-        if isinstance(name, DirectName):
-            name = replace(name, port=None)  # which is that of another protocol
-        return self._reader(queue.place).queue(str(name), name, access, share)
-
-    def place(self, queue: SourceQueue) -> tuple[RemotePlace, RemoteLogin]:
-        """Where the machine is asked by management calls, and as whom."""
-        return queue.place, self._login
-
-    def _reader(self, place: RemotePlace) -> RemoteReader:
-        reader = self._readers.get(place)
-        if reader is None:
-            reader = self._readers[place] = RemoteReader(
-                place, self._login, timeout_s=TIMEOUT_S, reconnect_s=self._reach.patience
-            )
-        return reader
-
-    def close(self) -> None:
-        """Ends the connections."""
-        for reader in self._readers.values():
-            reader.close()
-
-
-@contextmanager
-def machines(reach: Reach) -> Iterator[Machines]:
-    """The machines of one command."""
-    found = Machines(reach)
-    try:
-        yield found
-    finally:
-        found.close()
-
-
-def each_queue(
-    queues: list[SourceQueue], work: Callable[[SourceQueue], bool], *, alone: bool
-) -> int:
-    """Does the same with each queue, and returns the exit code; `work` returns if all was well.
-
-    Where there are several, one that fails is told of and the others have their turn. `alone`: an
-    error ends the command.
-    """
-    codes = {DONE}
-    for queue in queues:
-        try:
-            codes.add(DONE if work(queue) else REFUSED)
-        except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
-            if alone:
-                raise
-            complain(f"{queue.label}: {error}")
-            codes.add(NOT_REACHABLE if isinstance(error, ClientConnectionError) else REFUSED)
-    return max(codes)
 
 
 class Choice(NamedTuple):
@@ -331,13 +247,17 @@ class Choice(NamedTuple):
         for one in machine.queues:
             name = parse_format_name(one.format_name)
             target = _target_of(one.path, name)
-            queue = SourceQueue(place, name, target, one.messages, one.path, machine.host)
+            queue = SourceQueue(
+                place, name, target, one.messages, one.path, machine.host, machine.guid,
+                machine.binary_port,
+            )  # fmt: skip
             if self.journals:
                 yield _journal_of(queue, one.journal_messages)
             yield queue
         for one in machine.dead_letters if self.dead_letters else ():
             if not one.path.endswith(JOURNAL):
-                yield _system_queue(place, one.format_name, machine.host, one.messages)
+                dead = _system_queue(place, one.format_name, machine.host, one.messages)
+                yield dead._replace(guid=machine.guid, binary_port=machine.binary_port)
 
 
 def _refuse_of_one(reach: Reach, hosts: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,21 +14,28 @@ from posthouse.api.types import QueueJson
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.migrate.machines import Machines, machines
 from posthouse.cli.migrate.pull import Pulling
-from posthouse.cli.migrate.sources import (
-    Choice,
-    Machines,
-    Reach,
-    SourceQueue,
-    machines,
-)
+from posthouse.cli.migrate.sources import Choice, Reach, SourceQueue
 from posthouse.cli.output import print_json, say
 from posthouse.client.errors import ServerUnreachable
-from posthouse.client.remote.cutover import CutoverFinding, aliases_check, name_check, still_there
+from posthouse.client.remote.connect import LoginDenied
+from posthouse.client.remote.cutover import (
+    CutoverFinding,
+    LeftQueue,
+    aliases_check,
+    name_check,
+    not_asked,
+    still_there,
+)
+from posthouse.client.remote.inventory import MachineInventory, scan_machine
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.text import counted
 
+ASK_S: Final = 20.0
+COUNTED_MAX: Final = 1_000
+"""Of so many messages of a queue it is seen whether all of them can be read."""
 NAME_ADDRESS: Final = "Name the old machine by its own address: --address ADDRESS."
 
 
@@ -62,45 +71,77 @@ def switch(
     """
     choice = Choice(inventory=inventory, machine=host)
     queues = choice.queues(reach)
-    gaps = choice.gaps()
+    code = choice.gaps() and REFUSED
     with machines(reach) as found:
-        is_here = _is_this_machine(remote, found, queues[0])
-        findings = _findings(remote, host, queues, None if is_here else found)
-        for finding in findings:
+        switching = Switching(remote, host, found, queues)
+        for finding in switching.findings():
+            code = code if finding.state == "ok" else REFUSED
             _tell(remote, finding)
-        if follow and is_here:
+        if follow and switching.is_here:
             raise InvalidParameter(f"{host} is this machine by now", NAME_ADDRESS)
-        if follow:
-            Pulling(remote, found, reach.patience).follow(queues)
-    if gaps or any(finding.state != "ok" for finding in findings):
-        raise typer.Exit(REFUSED)
+        if follow and not switching.login_refused:
+            code = max(code, Pulling(remote, found, reach.patience).follow(queues))
+    if code:
+        raise typer.Exit(code)
 
 
-def _is_this_machine(remote: Remote, found: Machines, queue: SourceQueue) -> bool:
-    """Whether the name of the old machine leads here already, as it does after the change-over."""
-    try:
-        return format_guid(found.source(queue).guid) == remote.client.status().guid
-    except ServerUnreachable:
-        return False
+class Switching:
+    """The checks of one change-over."""
 
+    def __init__(
+        self, remote: Remote, host: str, found: Machines, queues: list[SourceQueue]
+    ) -> None:
+        self.is_here = False  # the name of the old machine leads here already
+        self.login_refused = False
+        self._remote = remote
+        self._host = host
+        self._machines = found
+        self._queues = queues
 
-def _findings(
-    remote: Remote, host: str, queues: list[SourceQueue], found: Machines | None
-) -> list[CutoverFinding]:
-    """`found` is None where the old machine is not reached by its name any longer."""
-    status = remote.client.status()
-    missing = [queue.target for queue in queues if not _is_here(remote, queue.target)]
-    here = next((one.target for one in queues if one.target not in missing), None)
-    findings = [
-        _missing(missing, len(queues)),
-        aliases_check(remote.client, host, status.name, here),
-        name_check(host),
-    ]
-    if found is None:
-        said = f"{host} leads to this machine, so the old one was not asked"
-        return [*findings, CutoverFinding("old machine", "unknown", said, NAME_ADDRESS)]
-    place, login = found.place(queues[0])
-    return [*findings, *still_there(place, login, [queue.name for queue in queues])]
+    def findings(self) -> Iterator[CutoverFinding]:
+        """Each finding; a machine that refuses the login is asked no further."""
+        remote, host, queues = self._remote, self._host, self._queues
+        status = remote.client.status()
+        missing = [queue.target for queue in queues if not _is_here(remote, queue.target)]
+        here = next((one.target for one in queues if one.target not in missing), None)
+        yield _missing(missing, len(queues))
+        yield aliases_check(remote.client, host, status.name, here)
+        yield name_check(host)
+        try:
+            self.is_here = self._guid() == status.guid
+        except LoginDenied as error:
+            self.login_refused = True
+            yield CutoverFinding("old machine", "unknown", error.cause, error.remedy)
+            return
+        if self.is_here:
+            said = f"{host} leads to this machine, so the old one was not asked"
+            yield CutoverFinding("old machine", "unknown", said, NAME_ADDRESS)
+            return
+        machine = scan_machine(*self._machines.place(queues[0]), ASK_S)
+        self.login_refused = machine.refuses_login
+        if not machine.reached:
+            yield not_asked(machine)
+            return
+        yield from still_there(machine, list(self._left(machine)))
+
+    def _guid(self) -> str:
+        """The GUID of the machine that the name leads to; empty where it does not answer."""
+        try:
+            return format_guid(self._machines.source(self._queues[0], patient=False).guid)
+        except ServerUnreachable:
+            return ""
+
+    def _left(self, machine: MachineInventory) -> Iterator[LeftQueue]:
+        wanted = {str(queue.name).casefold(): queue for queue in self._queues}
+        for one in machine.queues:
+            queue = wanted.get(one.format_name.casefold())
+            if queue is None or not one.messages:
+                continue
+            unreadable = 0
+            if one.messages <= COUNTED_MAX:
+                with closing(self._machines.queue(queue, takes=False)) as reader:
+                    unreadable = self._machines.unreadable(queue, reader) or 0
+            yield LeftQueue(one.path, one.messages, min(unreadable, one.messages))
 
 
 def _is_here(remote: Remote, path: str) -> bool:
@@ -113,10 +154,12 @@ def _is_here(remote: Remote, path: str) -> bool:
 
 def _missing(missing: list[str], count: int) -> CutoverFinding:
     if not missing:
-        return CutoverFinding("queues", "ok", f"all {count:,} queues are here")
+        return CutoverFinding(
+            "queues", "ok", f"{counted(count, 'queue')} of the inventory, all here"
+        )
     return CutoverFinding(
         "queues",
-        "left",
+        "todo",
         f"{counted(len(missing), 'queue')} missing here: {', '.join(missing[:5])}",
         "Make them: posthouse migrate plan INVENTORY --apply.",
     )
@@ -127,4 +170,5 @@ def _tell(remote: Remote, finding: CutoverFinding) -> None:
         print_json(msgspec.to_builtins(finding))
         return
     remedy = f" {finding.remedy}" if finding.remedy and finding.state != "ok" else ""
-    say(f"{finding.check}: {finding.state}. {finding.found}.{remedy}")
+    state = "to do" if finding.state == "todo" else finding.state
+    say(f"{finding.check}: {state}. {finding.found}.{remedy}")

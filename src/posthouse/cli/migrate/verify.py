@@ -8,6 +8,7 @@ import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.migrate.machines import each_queue, machines
 from posthouse.cli.migrate.sources import (
     Choice,
     FromInventory,
@@ -18,11 +19,14 @@ from posthouse.cli.migrate.sources import (
     SourceQueue,
     WithDeadLetters,
     WithJournals,
-    each_queue,
-    machines,
 )
 from posthouse.cli.output import print_json, say
-from posthouse.client.remote.pull.verify import PullDifferences, compare
+from posthouse.client.remote.pull.verify import (
+    PullDifferences,
+    check_not_here,
+    compare,
+    unreadable_words,
+)
 
 
 @talking
@@ -51,13 +55,20 @@ def verify(
     with machines(reach) as found:
 
         def one(queue: SourceQueue) -> bool:
+            there = found.source(queue)
+            check_not_here(remote.client, there)
+            before = found.count(queue)
             with closing(found.queue(queue, takes=False)) as reader:
-                result = compare(remote.client, found.source(queue), queue.target, reader)
+                found.open(queue, reader)
+                result = compare(remote.client, there, queue.target, reader)
+                result.unreadable = before and 0
+                if before is not None and before > result.at_source:
+                    result.unreadable = found.unreadable(queue, reader)
             _tell(remote, queue, result)
             return result.equal
 
         queues = choice.queues(reach)
-        code = max(choice.gaps(), each_queue(queues, one, alone=source is not None))
+        code = max(choice.gaps(), each_queue(found, queues, one, alone=source is not None))
     if code:
         raise typer.Exit(code)
 
@@ -76,12 +87,19 @@ def _tell(remote: Remote, queue: SourceQueue, found: PullDifferences) -> None:
     )
     if found.left_out:
         say(f"  {found.left_out:,} are in that journal because pulls received them.")
+    if found.other_guid:
+        say(
+            f"  It was pulled under another GUID, {found.other_guid}: name or port lead to another "
+            "machine than before, or it was set up again."
+        )
     if found.missing_count:
-        say(f"  {found.missing_count:,} were not pulled, lookup ids {_some(found.missing)}")
+        say(f"  Not pulled: {found.missing_count:,}, lookup ids {_some(found.missing)}")
     if found.different_count:
-        say(f"  {found.different_count:,} differ, lookup ids {_some(found.different)}")
+        say(f"  Different: {found.different_count:,}, lookup ids {_some(found.different)}")
     if found.twice_count:
-        say(f"  {found.twice_count:,} are here twice, ids {_some(found.twice)}")
+        say(f"  Here twice: {found.twice_count:,}, ids {_some(found.twice)}")
+    if found.unreadable:
+        say(f"  {unreadable_words(found.unreadable)}.")
 
 
 def _some(values: list[int] | list[str]) -> str:

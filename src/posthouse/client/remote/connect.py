@@ -78,6 +78,14 @@ class NotReached(ServerUnreachable):
         self.reason = reason_of(error)
 
 
+class OtherService(ServerUnreachable):
+    """What answers at a port of another computer is not what is looked for there."""
+
+
+class LoginDenied(AccessDenied):
+    """The other computer refuses the login. Asking again with it may lock the account there."""
+
+
 def reason_of(error: OSError) -> Reason:
     """What keeps a connection from being made."""
     if isinstance(error, socket.gaierror):
@@ -188,7 +196,7 @@ def _bound(
             str(error), "Log in with a password and the mechanism ntlm or negotiate."
         ) from None
     except RemoteProtocolError as error:
-        raise ServerUnreachable(
+        raise OtherService(
             f"what answers at {host}:{port} is not {wanted.what}: {error}",
             "Name the port of the RPC endpoint (HOST:PORT, --rpc-port, rpc_port).",
         ) from None
@@ -229,7 +237,7 @@ def _bind_refused(
     if error.is_unknown_interface:
         return _not_spoken(f"{where} does not have the interface of {wanted.what}")
     if error.nak and error.reason == statuses.NAK_AUTHENTICATION_TYPE:
-        return AccessDenied(
+        return LoginDenied(
             f"{where} does not take logins by {login.mechanism}",
             "Choose another one (mechanism, --mechanism).",
         )
@@ -243,7 +251,7 @@ def _login_refused(where: str, login: RemoteLogin, why: str) -> QueueError:
     remedy = "Check name and password, and that the account may log in there over RPC."
     if login.user and not login.password:
         remedy = f"The password was empty, so a Kerberos ticket was looked for. {remedy}"
-    return AccessDenied(f"{where} refuses the login of {who}: {why}", remedy)
+    return LoginDenied(f"{where} refuses the login of {who}: {why}", remedy)
 
 
 _SAME_AS: Final[dict[int, type[QueueError]]] = {
@@ -282,7 +290,7 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
     if status in _LACKING:
         return _not_spoken(f"{where} does not have {method}")
     if status == statuses.ACCESS_DENIED:
-        return AccessDenied(
+        return LoginDenied(
             f"{where} refuses this login: the password is wrong, or the level too low",
             "Check user and password, that the account may log in there over RPC, and "
             "the level of authentication: most machines want privacy.",

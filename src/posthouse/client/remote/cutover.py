@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from posthouse.api.types import QueueJson
 from posthouse.client.manager import QueueManagerClient
-from posthouse.client.remote.inventory import scan_machine
-from posthouse.client.remote.login import RemoteLogin, RemotePlace
+from posthouse.client.remote.inventory import MachineInventory
 from posthouse.client.remote.pull.run import ask
+from posthouse.client.remote.pull.verify import unreadable_words
 from posthouse.model.errors import QueueError
-from posthouse.model.names import FormatName
+from posthouse.model.text import counted
 
-ASK_S: Final = 20.0
+SHOWN_MAX: Final = 5
 
 
 class CutoverFinding(msgspec.Struct, frozen=True):
     """One check: what was found, and what to do about it."""
 
     check: str
-    state: Literal["ok", "left", "unknown"]
+    state: Literal["ok", "todo", "unknown"]
     found: str
     remedy: str = ""
 
@@ -50,7 +50,7 @@ def aliases_check(
 def _no_alias(host: str, name: str) -> CutoverFinding:
     return CutoverFinding(
         "aliases",
-        "left",
+        "todo",
         f"{name} does not take messages to {host}",
         f'Put the old names into posthouse.toml, [queue_manager] aliases = ["{host}"], and '
         "restart the queue manager.",
@@ -64,7 +64,7 @@ def name_check(host: str) -> CutoverFinding:
     except OSError as error:
         return CutoverFinding(
             "DNS",
-            "left",
+            "todo",
             f"{host} has no address: {error.strerror or error}",
             "Enter the name, as an alias (CNAME) of this machine.",
         )
@@ -72,7 +72,7 @@ def name_check(host: str) -> CutoverFinding:
         return CutoverFinding("DNS", "ok", f"{host} is this machine")
     return CutoverFinding(
         "DNS",
-        "left",
+        "todo",
         f"{host} leads to {', '.join(sorted(there))}, not to this machine",
         "Once the readers work here: make the name an alias (CNAME) of this machine, with a short "
         "time to live before. Senders use the old address until their sessions end.",
@@ -90,44 +90,64 @@ def _is_own(address: str) -> bool:
     return True
 
 
-def still_there(
-    place: RemotePlace, login: RemoteLogin, names: list[FormatName]
-) -> Iterator[CutoverFinding]:
+class LeftQueue(NamedTuple):
+    """A queue of the old machine that has messages, and how many of them can be pulled."""
+
+    path: str
+    messages: int
+    unreadable: int = 0
+
+
+def not_asked(machine: MachineInventory) -> CutoverFinding:
+    """The finding for a machine that answered no management call."""
+    causes = "; ".join(problem.cause for problem in machine.problems)
+    remedy = "Look there, or give --user; if it is switched off for good, this is as it should be."
+    if machine.refuses_login:
+        remedy = machine.problems[0].remedy
+    return CutoverFinding(
+        "old machine",
+        "unknown",
+        f"{machine.host} does not answer management calls: {causes}",
+        remedy,
+    )
+
+
+def still_there(machine: MachineInventory, left: list[LeftQueue]) -> Iterator[CutoverFinding]:
     """What the old machine has: in its queues, and on its way out."""
-    machine = scan_machine(place, login, ASK_S)
-    if not machine.reached:
-        causes = "; ".join(problem.cause for problem in machine.problems)
-        yield CutoverFinding(
-            "old machine",
-            "unknown",
-            f"{place.host} does not answer management calls: {causes}",
-            "Look there, or give --user; if it is switched off for good, this is as it should be.",
-        )
-        return
-    wanted = {str(name).casefold() for name in names}
-    left = [
-        (queue.path, queue.messages)
-        for queue in machine.queues
-        if queue.messages and queue.format_name.casefold() in wanted
-    ]
-    if left:
-        some = ", ".join(f"{path} {count:,}" for path, count in left[:5])
+    readable = [one._replace(messages=one.messages - one.unreadable) for one in left]
+    unreadable = [one._replace(messages=one.unreadable) for one in left]
+    if not left:
+        yield CutoverFinding("messages there", "ok", "its queues are empty")
+    if some := [one for one in readable if one.messages]:
         yield CutoverFinding(
             "messages there",
-            "left",
-            f"{sum(count for _, count in left):,} messages are in {len(left):,} queues: {some}",
+            "todo",
+            f"{_sum(some)} in {counted(len(some), 'queue')}: {_listed(some)}",
             "Pull them: posthouse migrate pull --inventory FILE, or switch with --follow.",
         )
-    else:
-        yield CutoverFinding("messages there", "ok", "its queues are empty")
+    if some := [one for one in unreadable if one.messages]:
+        yield CutoverFinding(
+            "unreadable there",
+            "todo",
+            f"{unreadable_words(sum(one.messages for one in some))}, in {_listed(some)}",
+            "They cannot be pulled: look at them there before it is switched off.",
+        )
     outgoing = [one for one in machine.outgoing if one.messages]
     if outgoing:
         waiting = sum(one.messages for one in outgoing)
         yield CutoverFinding(
             "outgoing there",
-            "left",
-            f"{waiting:,} messages wait there for other machines",
+            "todo",
+            f"{counted(waiting, 'message')} waiting there for other machines",
             "Let it send them before it is switched off: posthouse scan shows where they go.",
         )
     else:
         yield CutoverFinding("outgoing there", "ok", "nothing waits there for other machines")
+
+
+def _sum(left: list[LeftQueue]) -> str:
+    return counted(sum(one.messages for one in left), "message")
+
+
+def _listed(left: list[LeftQueue]) -> str:
+    return ", ".join(f"{one.path} {one.messages:,}" for one in left[:SHOWN_MAX])

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connect import NotReached
+from posthouse.client.remote.connect import LoginDenied, NotReached
 from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import NOT_ACTIVE, RemoteManagement
 from posthouse.model.errors import (
@@ -87,7 +87,10 @@ class MachineInventory(msgspec.Struct):
 
     host: str
     time: str
-    port: int | None = None
+    port: int | None = None  # of remote procedure calls, where one was named
+    name: str = ""  # that the machine has for itself
+    guid: str = ""
+    binary_port: int | None = None  # where the GUID was asked for
     reached: bool = False
     version: str = ""
     connected: bool | None = None
@@ -104,6 +107,11 @@ class MachineInventory(msgspec.Struct):
     def complete(self) -> bool:
         """Whether everything was asked."""
         return self.reached and not self.problems and not self.left_out
+
+    @property
+    def refuses_login(self) -> bool:
+        """Whether it refused the login. Asking again with it may lock the account there."""
+        return any(problem.kind == "login" for problem in self.problems)
 
 
 class Inventory(msgspec.Struct):
@@ -292,7 +300,7 @@ def _kind_of(error: Exception) -> ProblemKind:
     if isinstance(error, NotReached):
         return error.reason
     if isinstance(error, AccessDenied):
-        return "rights" if "R_QMMgmt" in error.cause else "login"
+        return "login" if isinstance(error, LoginDenied) else "rights"
     if isinstance(error, OperationNotSupportedByRemoteComputer):
         return "interface"
     if isinstance(error, RemoteProtocolError):

@@ -18,6 +18,7 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.connect import (
     MANAGING,
     READING,
+    LoginDenied,
     WantedInterface,
     connect,
     mapped_port,
@@ -52,6 +53,7 @@ class PeerCheck:
         self._own_side = own_side
         self._addresses: list[str] = []
         self._guid = ""  # of the other machine, once a session was opened
+        self._login_denied = False
         self.binary_port = binary_port
         self._login = login
         self._timeout_s = timeout_s
@@ -68,8 +70,8 @@ class PeerCheck:
         yield from self._way_back()
         for wanted in (READING, MANAGING):
             yield self._mapper(wanted)
-        yield self._remote_read()
         yield self._management()
+        yield self._remote_read()
         yield _SENDING
         yield _NAMES
 
@@ -203,6 +205,13 @@ class PeerCheck:
         return PeerFinding(check, "ok", f"{wanted.what} is at port {port}")
 
     def _remote_read(self) -> PeerFinding:
+        if self._login_denied:
+            return PeerFinding(
+                "remote read",
+                "unknown",
+                "not tried, because the login was refused",
+                "Each refused login counts towards locking the account there.",
+            )
         return self._tried(
             "remote read",
             lambda: connect(self.place, self._login, self._timeout_s).close(),
@@ -224,6 +233,7 @@ class PeerCheck:
         try:
             attempt()
         except ERRORS as error:
+            self._login_denied = isinstance(error, LoginDenied)
             problem = problem_of(error, check)
             return PeerFinding(check, "failed", f"{problem.kind}: {problem.cause}", problem.remedy)
         return PeerFinding(check, "ok", good)

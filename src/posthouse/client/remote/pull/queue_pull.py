@@ -20,10 +20,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from posthouse.api.pulls import JOURNAL_ENDING, TakenJson
-from posthouse.client.errors import ServerUnreachable, SessionLost
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse, take_together
 from posthouse.client.remote.lookups import peek_each, take_by_lookup
+from posthouse.client.remote.pull.patience import Patience, passes
 from posthouse.client.remote.pull.run import PullRun, refusal_of
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import INFINITE, LockedMessage, RemoteOpenQueue, Want
@@ -56,6 +57,7 @@ class PullCounts(msgspec.Struct):
 
 
 Told = Callable[[PullCounts], None]
+Away = Callable[[ClientConnectionError], None]
 
 
 class Speed:
@@ -113,6 +115,8 @@ class QueuePull:
         run: PullRun,
         *,
         told: Told = lambda counts: None,
+        away: Away = lambda error: None,
+        patient: bool = False,
         rate: float = 0.0,
         limit: int | None = None,
         passed: set[int] | None = None,
@@ -122,12 +126,15 @@ class QueuePull:
         self._queue = queue
         self._run = run
         self._told = told
+        self._away = away  # told of an outage that lasts
+        self._patient = patient  # also before the source was reached
         self._speed = Speed(rate)
         self._limit = limit
         self._doubts: dict[int, None] = {}  # lookup ids whose end was not confirmed
         self._doubted = 0
         self._held: list[LockedMessage] = []  # refused here: locked, so that reads go past them
         self._passed = set[int]() if passed is None else passed  # of a journal: asked for
+        self._listed_last = 0  # messages of which copies were taken, or that had been here
         self._reached = False  # the source, by this run
 
     # -- moving
@@ -166,6 +173,20 @@ class QueuePull:
                 self._speed.wait(len(some))
                 self._offer_and_end(self._patiently(partial(self._lock_some, some)))
                 self._passed.update(some)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return if no limit has ended it early."""
+        return self._has_more()
+
+    @property
+    def left(self) -> int:
+        """Messages that it has seen at the source, and that are there still."""
+        return self._listed_last or self.counts.refused + self.counts.stay
+
+    def readable(self) -> int:
+        """Count the messages that remote read gives now."""
+        return self._patiently(lambda: sum(1 for _ in self._listed()))
 
     def _not_passed(self) -> list[int]:
         self._opened()
@@ -218,19 +239,17 @@ class QueuePull:
             return []
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Over as many connections as it takes, once the source has been reached."""
-        until: float | None = None
+        """Over as many connections as it takes; see `patient`."""
+        patience = Patience(self._queue.reader.reconnect_s, self._away)
         while True:
             try:
                 found = call()
             except (LinkLost, ServerUnreachable) as error:
                 self._held.clear()  # they went back with their connection
-                now = time.monotonic()
-                until = until or now + self._queue.reader.reconnect_s
                 self._reached = self._reached or isinstance(error, LinkLost)
-                if now >= until or not self._reached:
+                waits = self._reached or (self._patient and passes(error))
+                if not waits or not patience.wait(error):
                     raise _source_error(error) from None
-                time.sleep(PAUSE_S)
             else:
                 self._reached = True
                 return found
@@ -355,7 +374,9 @@ class QueuePull:
     def _copy_all(self, known: set[int]) -> None:
         """Identifiers first, then the messages that are not here yet."""
         wanted = list[int]()
+        self._listed_last = 0
         for lookup_id in self._listed():
+            self._listed_last += 1
             if lookup_id not in known:
                 wanted.append(lookup_id)
             if len(wanted) >= self._count():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
@@ -23,12 +23,14 @@ from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import INFINITE
 from posthouse.model.errors import InvalidParameter, QueueNotFound, RemoteProtocolError
 from posthouse.model.guids import format_guid
+from posthouse.model.text import counted
 from posthouse.wire.packet.digest import message_digest
 
 T = TypeVar("T")
 SHOWN_MAX: Final = 10
 AHEAD: Final = 64
 MESSAGES_MAX: Final = 10_000_000
+COUNTED_TIMES: Final = 3
 
 
 class PullDifferences(msgspec.Struct):
@@ -40,6 +42,8 @@ class PullDifferences(msgspec.Struct):
     received_here: int = 0  # pulled, and no longer in the queue
     others_here: int = 0  # that did not come by this pull
     left_out: int = 0  # of a journal: what pulls received there, and is in the queue's own pull
+    unreadable: int | None = None  # counted there, not given by remote read; None: not known
+    other_guid: str = ""  # of the machine that the queue was pulled from, where it is another one
     missing: list[int] = []  # lookup ids at the source that were not pulled
     different: list[int] = []  # lookup ids under which the source has another message
     twice: list[str] = []  # ids of messages that are here more than once
@@ -50,7 +54,8 @@ class PullDifferences(msgspec.Struct):
     @property
     def equal(self) -> bool:
         """Whether there is no difference."""
-        return not (self.missing_count or self.different_count or self.twice_count)
+        differences = self.missing_count, self.different_count, self.twice_count
+        return not (any(differences) or self.unreadable or self.other_guid)
 
 
 def digest_of(message: Message) -> int:
@@ -58,15 +63,19 @@ def digest_of(message: Message) -> int:
     return message_digest(message.packet, message.message_class)
 
 
-def compare(
-    manager: QueueManagerClient, source: PullSource, target: str, queue: QueueReader
-) -> PullDifferences:
-    """Looks at every message of both queues; takes none."""
+def check_not_here(manager: QueueManagerClient, source: PullSource) -> None:
+    """Refuse a source that is the queue manager itself."""
     if manager.status().guid == format_guid(source.guid):
         raise InvalidParameter(
             f"{source.host} is this queue manager itself",
             "Name the other machine by its own address: --address.",
         )
+
+
+def compare(
+    manager: QueueManagerClient, source: PullSource, target: str, queue: QueueReader
+) -> PullDifferences:
+    """Looks at every message of both queues; takes none."""
     found = PullDifferences()
     known = {one.lookup_id: one.digest for one in _pulled_from(manager, source.guid, source.name)}
     moved = set[int]()
@@ -75,12 +84,53 @@ def compare(
         pulled = _pulled_from(manager, source.guid, name)
         moved = {one.digest for one in pulled if not one.copied}
     found.pulled = len(known)
+    found.other_guid = "" if known else _pulled_under(manager, source)
     _compare_source(found, known, moved, browse(queue, AHEAD, INFINITE), source.host)
     try:
         _compare_here(found, known, manager.queue(target).browse())
     except QueueNotFound:
         found.received_here = len(known)
     return found
+
+
+def count_unreadable(
+    count: Callable[[], int | None], readable: Callable[[], int], expected: int = 0
+) -> int | None:
+    """Return how many messages a source counts and does not give; None: it does not count.
+
+    Messages come and go meanwhile, so the counts before and after have to exceed what it gives,
+    three times. While it counts no more than `expected`, what it gives is not asked for.
+    """
+    least: int | None = None
+    for _ in range(COUNTED_TIMES):
+        before = count()
+        if before is None or before <= expected:
+            return before and 0
+        given, after = readable(), count()
+        if after is None:
+            return None
+        excess = min(before, after) - given
+        if excess <= 0:
+            return 0
+        least = excess if least is None else min(excess, least)
+    return least
+
+
+def unreadable_words(count: int) -> str:
+    """The cause, for people."""
+    verb = "is" if count == 1 else "are"
+    return (
+        f"{counted(count, 'message')} {verb} there that remote read does not give: damaged, "
+        "encrypted, locked by a program, or by another transaction"
+    )
+
+
+def _pulled_under(manager: QueueManagerClient, source: PullSource) -> str:
+    """The GUID that messages of this host and queue were pulled under."""
+    for pull in list_pulls(manager):
+        if (pull.host, pull.source) == (source.host, source.name) and pull.messages:
+            return pull.guid
+    return ""
 
 
 def _pulled_from(manager: QueueManagerClient, guid: bytes, name: str) -> Iterator[PulledMessage]:
