@@ -5,19 +5,24 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from posthouse.cli.machines.exporter import _logins
+from posthouse.cli.machines.options import Asking
 from posthouse.client.remote.exporter import CONNECTIONS_MAX, Exporter, ExporterServer
 from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts
 from posthouse.rpc.security import Level
 from tests.cli.conftest import Posthouse
+from tests.cli.moving import ADMIN, far_machine
 from tests.client.managed_peer import ManagedPeer
+from tests.client.read_serving import PASSWORD
 
 NOBODY = RemoteLogin(level=Level.NONE)
 ORDER = ("queue", "destination", "kind", "state")
@@ -37,9 +42,11 @@ def peer() -> Iterator[ManagedPeer]:
 
 
 @contextmanager
-def exporting(*ports: int, every_s: float = 3600) -> Iterator[ExporterServer]:
+def exporting(
+    *ports: int, every_s: float = 3600, login: Callable[[], RemoteLogin] = lambda: NOBODY
+) -> Iterator[ExporterServer]:
     places = [RemotePlace("127.0.0.1", port) for port in ports]
-    exporter = Exporter(places, NOBODY, every_s=every_s, timeout_s=5)
+    exporter = Exporter(places, login, every_s=every_s, timeout_s=5)
     server = ExporterServer(("127.0.0.1", 0), exporter)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
@@ -193,3 +200,33 @@ def test_wrong_usage_is_told(posthouse: Posthouse, words: list[str]) -> None:
     done = posthouse("exporter", *words)
     assert done.code == 2
     assert done.err
+
+
+def test_a_refused_login_is_not_tried_again_until_the_password_changes(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("wrong\n")
+    turns, login = threading.Semaphore(0), _logins(Asking(user=ADMIN, password_file=password))
+
+    def counted() -> RemoteLogin:
+        turns.release()
+        return login()
+
+    def await_turns() -> None:
+        assert all(turns.acquire(timeout=10) for _ in range(20))
+
+    with far_machine() as far:
+        refusals = far.reads.remote.logins
+        with exporting(far.rpc_port, every_s=0.01, login=counted) as server:
+            await_turns()
+            assert refusals.refusals == 1
+            label = f'machine="127.0.0.1:{far.rpc_port}"'
+            page = fetched(server)[1]
+            assert f'msmq_scan_problems{{kind="login",{label}}} 1.0' in page
+            assert f"msmq_up{{{label}}} 0.0" in page
+            password.unlink()  # as while it is replaced
+            await_turns()
+            password.write_text(PASSWORD + "\n")
+            await_turns()
+            await_turns()
+            assert f"msmq_up{{{label}}} 1.0" in fetched(server)[1]
+            assert refusals.refusals == 1

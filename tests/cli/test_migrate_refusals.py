@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import posthouse as ph_module
-from posthouse.client.remote.pull.verify import count_unreadable
 from tests.cli.conftest import Posthouse
 from tests.cli.moving import ADMIN, Moving, far_machine
 from tests.client.read_serving import USER, ReadServing
@@ -176,3 +173,84 @@ def test_a_machine_that_refuses_the_login_keeps_no_other_one_from_its_turn(movin
         assert done.code == 1
         assert len(DENIED.findall(done.err)) == done.err.count("\n") == 1
         assert (moving.bodies(), moving.there()) == ([b"one"], [])
+
+
+# -- messages that remote read does not give
+
+
+@contextmanager
+def locked(moving: Moving, messages: int) -> Iterator[None]:
+    """Messages of the source that a transaction there has received, and not committed."""
+    with ph_module.connect(moving.far.home) as program, program.transaction() as tx:
+        queue = program.queue(moving.path)
+        for _ in range(messages):
+            queue.receive(0, tx=tx)
+        yield
+        tx.abort()
+
+
+UNREADABLE = (
+    "2 messages are there that remote read does not give: damaged, encrypted, locked by a program, "
+    "or by another transaction"
+)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_cannot_be_read_is_no_success(moving: Moving, keep: bool, whole: bool) -> None:
+    moving.create(b"1", b"2", b"3", b"4", b"5", transactional=True)
+    moving.scan()
+    moving("plan", moving.inventory, "--apply")
+    which = ["--inventory", str(moving.inventory)] if whole else [moving.source]
+    words = ["pull", *which, "--shared", *moving.login(), *["--keep"] * keep]
+    with locked(moving, 2):
+        for taken in (3, 0):
+            done = moving(*words)
+            assert (done.code, UNREADABLE in done.err) == (1, True), done.err
+            assert f"{'copied' if keep else 'moved'} {taken} messages" in done.out
+        seen = moving("verify", *which, *moving.login())
+        assert (seen.code, UNREADABLE in seen.out) == (1, True), seen.out
+        assert moving("verify", *which, *moving.login(), "--json").value["unreadable"] == 2
+    assert moving(*words).code == 0
+    seen = moving("verify", *which, *moving.login(), "--json")
+    assert (seen.code, seen.value["unreadable"]) == (0, 0)
+    assert sorted(moving.bodies()) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_change_over_does_not_ask_to_pull_what_cannot_be_read(moving: Moving) -> None:
+    moving.create(b"1", b"2", b"3", transactional=True)
+    moving.scan()
+    moving("plan", moving.inventory, "--apply")
+    words = ("switch", "127.0.0.1", "--inventory", moving.inventory, *moving.login())
+    with locked(moving, 2):
+        both = moving(*words)
+        assert both.code == 1
+        assert "messages there: to do. 1 message in 1 queue:" in both.out
+        assert f"unreadable there: to do. {UNREADABLE}, in " in both.out
+        assert moving("pull", moving.source, "--shared", *moving.login()).code == 1
+        done = moving(*words)
+        assert done.code == 1
+        assert UNREADABLE in done.out
+        assert "Pull them" not in done.out
+
+
+def test_a_pull_that_was_to_end_early_is_not_about_the_rest(moving: Moving) -> None:
+    moving.create(b"1", b"2")
+    moving.ours.create_queue(moving.path)
+    assert moving("pull", moving.source, "--max", "1", *moving.login()).code == 0
+
+
+def test_messages_that_come_and_go_meanwhile_are_not_taken_for_unreadable() -> None:
+    for counts, given, unreadable in (
+        ([0], [], 0),
+        ([None], [], None),
+        ([5, 5], [5], 0),
+        ([5, 7], [6], 0),  # some came
+        ([9, 2], [3], 0),  # some were received
+        ([5, 8, 4, 4], [4, 4], 0),  # both, once
+        ([5, 5, 6, 6, 7, 7], [3, 5, 4], 1),
+        ([5, None], [3], None),
+    ):
+        found = count_unreadable(iter(counts).__next__, iter(given).__next__)
+        assert found == unreadable, (counts, given)
+    assert count_unreadable(iter([3]).__next__, iter([]).__next__, expected=3) == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -14,6 +16,7 @@ from posthouse.cli.durations import duration
 from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.output import safe, say
 from posthouse.client.remote.exporter import Exporter, ExporterServer
+from posthouse.client.remote.login import RemoteLogin
 
 
 def register(app: typer.Typer) -> None:
@@ -46,10 +49,13 @@ def exporter(
     the last result and does not wait. msmq_up is 0 for a machine that did not answer; empty
     queues are shown with 0. Runs until it is stopped. Not tried against Windows.
 
+    A machine that refuses the login is not asked again with that password, so that the account is
+    not locked: msmq_scan_problems has the kind "login" until --password-file holds another one.
+
     Example: posthouse exporter winhost1 winhost2 --user monitor --password-file password
     """
     places = asking.places(hosts)
-    scans = Exporter(places, asking.login(), every_s=every, timeout_s=asking.timeout)
+    scans = Exporter(places, _logins(asking), every_s=every, timeout_s=asking.timeout)
     try:
         server = ExporterServer(_address(listen), scans)
     except OSError as error:
@@ -68,6 +74,20 @@ def exporter(
     finally:
         server.server_close()
         scans.stop()
+
+
+def _logins(asking: Asking) -> Callable[[], RemoteLogin]:
+    """The login of each turn: a password file may be replaced while the exporter runs."""
+    login = asking.login()
+
+    def again() -> RemoteLogin:
+        nonlocal login
+        if asking.password_file is not None:
+            with contextlib.suppress(OSError, ValueError, typer.BadParameter):
+                login = asking.login()
+        return login
+
+    return again
 
 
 def _stop_with_signals(server: ExporterServer) -> None:

@@ -2,6 +2,7 @@
 
 Each machine is asked by a thread of its own turn, every so often; a scrape shows what was found
 last and waits for nothing. A machine that does not answer keeps no other one from being asked.
+A machine that refuses the login is asked again when there is another password.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
+from itertools import repeat
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final
 
@@ -42,12 +44,18 @@ class Exporter(Collector):
     """The machines, and what they told last."""
 
     def __init__(
-        self, places: list[RemotePlace], login: RemoteLogin, *, every_s: float, timeout_s: float
+        self,
+        places: list[RemotePlace],
+        login: Callable[[], RemoteLogin],
+        *,
+        every_s: float,
+        timeout_s: float,
     ) -> None:
         self.places = places
         self.every_s = every_s
         self.timeout_s = timeout_s
         self._login = login
+        self._refused: dict[RemotePlace, RemoteLogin] = {}  # not tried again
         self._found: dict[RemotePlace, tuple[MachineInventory, float]] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -68,13 +76,17 @@ class Exporter(Collector):
         with ThreadPoolExecutor(min(len(self.places), TOGETHER_MAX) or 1) as pool:
             while not self._over.is_set():
                 begun = time.monotonic()
-                list(pool.map(self._ask, self.places))
+                login = self._login()
+                list(pool.map(self._ask, self.places, repeat(login)))
                 self._over.wait(max(begun + self.every_s - time.monotonic(), 0.0))
 
-    def _ask(self, place: RemotePlace) -> None:
-        if self._over.is_set():
+    def _ask(self, place: RemotePlace, login: RemoteLogin) -> None:
+        """A login that the machine has refused is not tried again: that may lock the account."""
+        if self._over.is_set() or self._refused.get(place) == login:
             return
-        found = scan_machine(place, self._login, self.timeout_s)
+        found = scan_machine(place, login, self.timeout_s)
+        if found.refuses_login:
+            self._refused[place] = login
         with self._lock:
             self._found[place] = found, time.time()
 
