@@ -6,11 +6,13 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import posthouse as ph_module
+from posthouse.client.remote.pull.verify import count_unreadable
 from tests.cli.conftest import Posthouse
 from tests.cli.moving import ADMIN, Moving, far_machine
 from tests.client.read_serving import USER, ReadServing

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import pytest
 
 import posthouse
+from posthouse.cli.main import run
 from tests.conftest import Dose
 from tests.process.offices import free_port
 from tests.process.warm import Loaded, WarmServer
@@ -212,3 +213,44 @@ def ports_of(here: Machine, there: Machine) -> list[str]:
         "--rpc-port", str(there.rpc_port), "--binary-port", str(there.binary_port),
         "--patience", "60s", "--home", str(here.server.home),
     ]  # fmt: skip
+
+
+def test_damaged_messages_are_reported_by_every_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three bodies of the source's store are hit: it counts them, and gives them to nobody."""
+    with ExitStack() as running:
+        there = Machine(tmp_path / "there", "WINHOST", running)
+        here = Machine(tmp_path / "here", "ALPHA", running)
+        for machine in (there, here):
+            machine.qm.create_queue(NOTES)
+        user = {"name": "boss", "doors": ["rpc"], "administrator": True, "password": "correct 7"}
+        there.qm.call("POST", "/users", user)
+        queue = there.qm.queue(NOTES)
+        for n in range(40):  # each in a record of its own
+            queue.send(b"note %02d" % n, recoverable=True)
+        there.server.stop()
+        damage(there.server.home, [b"note 03", b"note 17", b"note 31"])
+        there.server.start()
+        inventory, password = tmp_path / "inventory.json", tmp_path / "password"
+        password.write_text("correct 7\n")
+        login = ["--user", "boss", "--password-file", str(password)]
+        scan = ["scan", f"127.0.0.1:{there.rpc_port}", *login, "--output", str(inventory)]
+        assert run(scan) == 0
+        whole = ["--inventory", str(inventory), *login]
+        cause = "3 messages are there that remote read does not give: damaged,"
+        for words in (["pull", *whole], ["verify", *whole], ["switch", "127.0.0.1", *whole]):
+            code = run(["migrate", *words, *ports_of(here, there)])
+            said = capsys.readouterr()
+            assert (code, cause in said.out + said.err) == (1, True), said
+        assert len(here.bodies(NOTES)) == 37
+
+
+def damage(home: Path, bodies: list[bytes]) -> None:
+    """Flips a bit of each body, wherever the store has it."""
+    for path in home.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        for body in bodies:
+            data = data.replace(body, body[:-1] + bytes([body[-1] ^ 1]))
+        if path.is_file() and data != path.read_bytes():
+            path.write_bytes(data)
