@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -256,3 +258,141 @@ def test_messages_that_come_and_go_meanwhile_are_not_taken_for_unreadable() -> N
         found = count_unreadable(iter(counts).__next__, iter(given).__next__)
         assert found == unreadable, (counts, given)
     assert count_unreadable(iter([3]).__next__, iter([]).__next__, expected=3) == 0
+
+
+# -- both doors are of one machine
+
+
+def test_two_doors_of_different_machines_are_refused(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    place = ("--rpc-port", moving.far.rpc_port)
+    login = ("--user", ADMIN, "--password-file", moving.password)
+    with far_machine() as other:
+        for verb in ("pull", "verify"):
+            done = moving(verb, moving.source, *login, *place, "--binary-port", other.binary_port)
+            assert (done.code, moving.there()) == (1, [b"one"])
+            assert "127.0.0.1 leads to two machines: the queue manager at port" in done.err
+            assert "--binary-port" in done.err
+        host = f"127.0.0.1:{moving.far.rpc_port}"
+        scanned = ("scan", host, *login, "--output", moving.inventory, "--binary-port")
+        seen = moving.run(*scanned, other.binary_port)
+        assert seen.code == 1
+        assert f"Not asked (port): port {other.binary_port}: 127.0.0.1 leads to two" in seen.out
+    assert moving.name not in moving("list").out
+    assert moving.run(*scanned, moving.far.binary_port).code == 0
+    (machine,) = json.loads(moving.inventory.read_text())["machines"]
+    assert (machine["name"], machine["guid"]) == ("ALPHA", moving.theirs.guid)
+    assert (machine["port"], machine["binary_port"]) == (
+        moving.far.rpc_port, moving.far.binary_port,
+    )  # fmt: skip
+    assert moving("pull", "--inventory", moving.inventory, *login).code == 0  # by these ports
+    assert (moving.bodies(), moving.there()) == ([b"one"], [])
+
+
+def test_a_machine_with_another_guid_than_the_inventory_has_is_refused(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    moving.scan()
+    inventory = json.loads(moving.inventory.read_text())
+    inventory["machines"][0]["guid"] = str(uuid.uuid4())
+    moving.inventory.write_text(json.dumps(inventory))
+    done = moving("pull", "--inventory", moving.inventory, *moving.login())
+    assert (done.code, moving.there()) == (1, [b"one"])
+    assert f"is {moving.theirs.guid}, and not {inventory['machines'][0]['guid']}" in done.err
+
+
+def test_what_was_pulled_under_another_guid_is_said_so(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    other = str(uuid.uuid4())
+    words = [*moving.login(), "--guid", other]
+    words[words.index("--binary-port") + 1] = str(closed_port())
+    assert moving("pull", moving.source, *words).code == 0
+    seen = moving("verify", moving.source, *moving.login())
+    assert (seen.code, f"under another GUID, {other}" in seen.out) == (1, True), seen.out
+
+
+# -- a machine that is away when it is first asked
+
+
+class Late:
+    """A port that leads to another one, once it is open."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._server = socket.socket()
+        self._server.bind(("127.0.0.1", 0))
+        self.port = int(self._server.getsockname()[1])
+
+    def open(self) -> None:
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                ours = self._server.accept()[0]
+                theirs = socket.create_connection(("127.0.0.1", self._target))
+                for one, other in ((ours, theirs), (theirs, ours)):
+                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("verb", ["pull", "verify"])
+@pytest.mark.parametrize("door", ["--binary-port", "--rpc-port"])
+def test_patience_holds_from_the_first_question(
+    moving: Moving, verb: str, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    words = moving.login()
+    at = words.index(door) + 1
+    late, waits = Late(int(words[at])), []
+    words[at] = str(late.port)
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            late.open()
+
+    monkeypatch.setattr("posthouse.client.remote.pull.patience.time.sleep", sleep)
+    monkeypatch.setattr("posthouse.client.remote.pull.patience.TELL_S", 0.0)
+    done = moving(verb, moving.source, *words)
+    late.close()
+    assert done.code == (0 if verb == "pull" else 1), done.err
+    assert len(waits) >= 3
+    assert "Waiting for it, up to 5 s (--patience)." in done.err
+    assert moving.there() == ([] if verb == "pull" else [b"one"])
+
+
+@pytest.mark.parametrize("verb", ["pull", "verify"])
+def test_a_machine_that_stays_away_is_one_line(moving: Moving, verb: str) -> None:
+    moving.create(b"one")
+    for name in (moving.path + "-2", moving.path + "-3"):
+        moving.theirs.create_queue(name)
+    moving.scan()
+    moving("plan", moving.inventory, "--apply")
+    words = moving.login()
+    for option in ("--binary-port", "--rpc-port"):
+        words[words.index(option) + 1] = str(closed_port())
+    words[words.index("--patience") + 1] = "0.3s"
+    done = moving(verb, "--inventory", moving.inventory, *words)
+    assert (done.code, done.err.count("\n"), done.err[:11]) == (3, 1, "127.0.0.1: "), done.err
+
+
+@pytest.mark.parametrize("verb", ["pull", "verify"])
+def test_a_name_that_nobody_knows_is_not_waited_for(moving: Moving, verb: str) -> None:
+    words = moving.login()
+    words[words.index("--patience") + 1] = "60s"
+    done = moving(verb, f"host.invalid/private$/{moving.name}", *words)
+    assert done.code == 3
+    assert "Waiting" not in done.err

@@ -45,7 +45,7 @@ def _machine(machine: MachineInventory) -> str:
         size = "" if machine.bytes is None else f", {machine.bytes:,} bytes in all queues"
         parts.append(f"<p>{_text(machine.version)}, {state}{size}.</p>")
     else:
-        parts.append('<p class="problem">Not reached.</p>')
+        parts.append(f'<p class="problem">{"Refused" if machine.answers else "Not reached"}.</p>')
     queues = [*machine.queues, *machine.dead_letters]
     words = {None: "unknown", True: "yes", False: "no"}
     if queues:

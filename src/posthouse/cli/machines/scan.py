@@ -12,7 +12,7 @@ import typer
 
 from posthouse.cli.command import grouped
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
-from posthouse.cli.machines.options import Asking, Hosts
+from posthouse.cli.machines.options import PORT_MAX, Asking, Hosts
 from posthouse.cli.machines.page import page
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import (
@@ -43,6 +43,17 @@ def scan_machines(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the result as an HTML page."),
     ] = None,
+    binary_port: Annotated[
+        int | None,
+        typer.Option(
+            "--binary-port",
+            metavar="N",
+            min=1,
+            max=PORT_MAX,
+            help="Port of the binary protocol, which is asked for the GUID of the machine "
+            "(default: 1801, unless HOST has a port).",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print each machine as one line of JSON.")
     ] = False,
@@ -50,9 +61,10 @@ def scan_machines(
 ) -> None:
     """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
 
-    The command uses management calls (MS-MQMR, TCP 135 and 2103). It reads no messages, and needs
-    nothing installed on the machines and no queue manager here. Failed questions are listed with
-    the reason. Not tried against Windows.
+    The command uses management calls (MS-MQMR, TCP 135 and 2103), and asks TCP 1801 for the GUID,
+    by which migrate knows a machine. It reads no messages, and needs nothing installed on the
+    machines and no queue manager here. Failed questions are listed with the reason. Not tried
+    against Windows.
 
     Exit code 0: everything was answered, 1: something was not, 3: no machine was reached.
 
@@ -60,12 +72,22 @@ def scan_machines(
     """
     tell = print_json if json else tell_machine
     places = asking.places(hosts)
-    machines = scan(places, asking.login(), timeout_s=asking.timeout, told=tell)
+    is_written = output is not None or html is not None
+    machines = scan(
+        places,
+        asking.login(),
+        timeout_s=asking.timeout,
+        binary_port=binary_port,
+        told=(lambda machine: None) if is_written else tell,
+    )
     if output is not None:
         written = msgspec.json.format(msgspec.json.encode(inventory_of(machines)), indent=1)
         write(output, written + b"\n")
     if html is not None:
         write(html, page(machines).encode())
+    if is_written:  # first the files: who reads the output may leave before its end
+        for machine in machines:
+            tell(machine)
     raise typer.Exit(_code(machines))
 
 
@@ -102,7 +124,7 @@ def tell_machine(machine: MachineInventory) -> None:
     """A machine as people read it."""
     say(headline(machine))
     if machine.queues or machine.dead_letters:
-        columns = ("Queue", "Kind", "Transactional", "Messages", "Bytes", "Journal", "State")
+        columns = ("queue", "kind", "transactional", "messages", "bytes", "journal", "state")
         queues = [*machine.queues, *machine.dead_letters]
         print_table("", columns, [_row(queue) for queue in queues])
     if machine.outgoing:
@@ -111,7 +133,7 @@ def tell_machine(machine: MachineInventory) -> None:
              ", ".join(one.next_hops))
             for one in machine.outgoing
         ]  # fmt: skip
-        print_table("", ("Outgoing queue", "State", "Messages", "Bytes", "Next hops"), rows)
+        print_table("", ("outgoing queue", "state", "messages", "bytes", "next hops"), rows)
     for problem in machine.problems:
         say(f"  Not asked ({problem.kind}): {problem.what}: {problem.cause}. {problem.remedy}")
     if machine.left_out:
@@ -122,7 +144,7 @@ def tell_machine(machine: MachineInventory) -> None:
 def headline(machine: MachineInventory) -> str:
     """The machine in one line."""
     if not machine.reached:
-        return f"{machine.host}: not reached."
+        return f"{machine.host}: {'refused' if machine.answers else 'not reached'}."
     messages = sum(queue.messages for queue in machine.queues)
     dead = sum(queue.messages for queue in machine.dead_letters if "dead" in queue.path)
     parts = [

@@ -47,7 +47,7 @@ def list_pulls(remote: Remote) -> None:
         )
         for one in pulls
     ]  # fmt: skip
-    columns = ("Pull", "Host", "Source", "Queue", "Messages", "Bytes", "Copies", "Last", "State")
+    columns = ("pull", "host", "source", "queue", "messages", "bytes", "copies", "last", "state")
     print_table("", columns, rows)
 
 

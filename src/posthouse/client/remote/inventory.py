@@ -14,16 +14,19 @@ from typing import Final, Literal
 
 import msgspec
 
-from posthouse.client.errors import ClientConnectionError
+from posthouse.client.errors import ClientConnectionError, ServerUnreachable
+from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.connect import LoginDenied, NotReached
 from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import NOT_ACTIVE, RemoteManagement
+from posthouse.client.remote.pull.source import check_doors, guid_of_machine
 from posthouse.model.errors import (
     AccessDenied,
     OperationNotSupportedByRemoteComputer,
     QueueError,
     RemoteProtocolError,
 )
+from posthouse.model.guids import format_guid
 from posthouse.model.names import (
     FormatName,
     PathName,
@@ -39,6 +42,7 @@ QUEUES_MAX: Final = 10_000
 TOGETHER_MAX: Final = 16
 """Machines that are asked at a time."""
 PROBLEMS_MAX: Final = 100
+GUID_S: Final = 3.0
 SYSTEM_QUEUES: Final = ("deadletter", "deadxact", "journal")
 MACHINE_PROPERTIES: Final = (1, 2, 3, 4, 5, 6)
 QUEUE_PROPERTIES: Final = (1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12)
@@ -109,6 +113,12 @@ class MachineInventory(msgspec.Struct):
         return self.reached and not self.problems and not self.left_out
 
     @property
+    def answers(self) -> bool:
+        """Whether something there answered, if only to refuse."""
+        kinds = {problem.kind for problem in self.problems}
+        return self.reached or bool(kinds & {"login", "rights", "interface", "queue"})
+
+    @property
     def refuses_login(self) -> bool:
         """Whether it refused the login. Asking again with it may lock the account there."""
         return any(problem.kind == "login" for problem in self.problems)
@@ -132,16 +142,44 @@ def scan(
     login: RemoteLogin,
     *,
     timeout_s: float,
+    binary_port: int | None = None,
     told: Callable[[MachineInventory], None] = lambda machine: None,
 ) -> list[MachineInventory]:
-    """Asks machines, several at a time; each has `timeout_s` for all its answers."""
+    """Asks machines, several at a time; each has `timeout_s` for all its answers.
+
+    Where the port of remote procedure calls is named and that of the binary protocol is not, the
+    usual one may lead to another machine, and is not asked for the GUID.
+    """
     wanted = list(places)
     with ThreadPoolExecutor(min(len(wanted), TOGETHER_MAX) or 1) as pool:
         found = []
-        for machine in pool.map(lambda place: scan_machine(place, login, timeout_s), wanted):
+
+        def ask(place: RemotePlace) -> MachineInventory:
+            found = scan_machine(place, login, timeout_s)
+            if found.reached and (binary_port or place.rpc_port is None):
+                _identify(found, place, login, binary_port or BINARY_PORT)
+            return found
+
+        for machine in pool.map(ask, wanted):
             told(machine)
             found.append(machine)
         return found
+
+
+def _identify(machine: MachineInventory, place: RemotePlace, login: RemoteLogin, port: int) -> None:
+    """Note the GUID that the binary protocol gives, if it is that of the scanned machine."""
+    try:
+        guid = guid_of_machine(place.host, port, GUID_S)
+    except (ServerUnreachable, RemoteProtocolError):
+        return  # its port may be closed; a pull says so
+    management = RemoteManagement(place, login, timeout_s=GUID_S)
+    try:
+        check_doors(management, guid, port)
+        machine.guid, machine.binary_port = format_guid(guid), port
+    except QueueError as error:
+        _add(machine, ScanProblem("port", f"port {port}", error.cause, error.remedy))
+    finally:
+        management.close()
 
 
 def scan_machine(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> MachineInventory:
@@ -184,6 +222,7 @@ class _Scan:
         machine.bytes = _number(values[6])
         private = _texts(values[2])
         self._computer = private[0].partition("\\")[0] if private else machine.host
+        machine.name = self._computer if private else ""
         for path in self._bounded(private):
             self._private_queue(path)
         known = {queue.path.casefold() for queue in machine.queues}
