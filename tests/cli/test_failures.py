@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,39 @@ def test_a_poison_policy_is_shown(ph: Posthouse) -> None:
     assert "poison" not in ph("queue", "show", name).out
     for delays in ("x", "1,,2", "-1", ",".join("1" * 17), "2w"):
         assert ph("queue", "set", name, f"--retry-delays={delays}").code == 2
+
+
+def test_a_return_asks_on_a_terminal(ph: Posthouse, fail: Fail) -> None:
+    """As a purge does; without a terminal, and with --yes, it acts at once."""
+    for body in ("a", "b"):
+        fail(body, failed())
+    fail("c", failed("gone@ALPHA"))
+    words = ("message", "return", ERROR)
+    refused = ph(*words, stdin=b"n\n", terminal=True)
+    assert refused.code == 1
+    assert f"Return 2 messages of {ERROR} to ALPHA\\private$\\orders (2)?" in refused.err
+    assert (texts(ph, ERROR), texts(ph, ORDERS)) == (["a", "b", "c"], [])
+    dry = ph(*words, "--dry-run", terminal=True)
+    assert "[y/N]" not in dry.err
+    agreed = ph(*words, "--where", 'body_text = "a"', stdin=b"y\n", terminal=True)
+    assert "Return 1 message of" in agreed.err
+    assert (agreed.code, texts(ph, ORDERS)) == (0, ["a"])
+    done = ph(
+        *words, "--yes", "--group", ph("failures", ERROR, "--json").lines[0]["key"], terminal=True
+    )
+    assert "[y/N]" not in done.err
+    assert len(texts(ph, ERROR)) + len(texts(ph, ORDERS)) == 3
+
+
+def test_a_stop_says_how_many_were_returned(
+    ph: Posthouse, fail: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
+        yield lambda done, in_all: signal.raise_signal(signal.SIGINT)
+
+    fail("a", failed())
+    monkeypatch.setattr("posthouse.cli.messages.failures.bar", bar)
+    done = ph("message", "return", ERROR)
+    assert done.code == 130
+    assert done.err == "Returned 1 message or more. Run it again to continue.\n"

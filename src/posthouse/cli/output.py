@@ -106,12 +106,17 @@ def _replaced(path: Path, by: Path) -> bool:
 
 
 @contextmanager
-def partly(done: Callable[[], str]) -> Iterator[None]:
-    """Where the work ends early, what was done before that is told first; empty: nothing."""
+def partly(done: Callable[[], str], stopped: Callable[[], str] | None = None) -> Iterator[None]:
+    """Where the work ends early, what was done before that is told first; empty: nothing.
+
+    `stopped`: what Ctrl-C leaves behind, and what running the command again would do.
+    """
     try:
         yield
     except BaseException as error:
-        if text := done():
+        if stopped is not None and isinstance(error, KeyboardInterrupt):
+            complain(stopped())
+        elif text := done():
             end = "this error:"
             if isinstance(error, KeyboardInterrupt):
                 end = "Ctrl-C."

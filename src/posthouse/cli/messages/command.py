@@ -402,7 +402,7 @@ def _act(
     total = BulkJson(matched=0, done=0, gone=0, refused=0, error=None, dry_run=body.dry_run)
     path = path_of("queues", source, verb)
     with (
-        partly(lambda: f"{PAST[verb]} {counted(total.done, 'message')}" if total.done else ""),
+        partly(lambda: _done(verb, total), lambda: _stopped(verb, total, len(lookup_ids), body)),
         bar(verb, len(lookup_ids), quiet=remote.json) as advance,
     ):
         for at in range(0, len(lookup_ids), LOOKUP_IDS_MAX):
@@ -411,6 +411,21 @@ def _act(
             total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
             advance(at + len(portion), len(lookup_ids))
     _tell(remote, verb, total, named=named)
+
+
+def _done(verb: str, total: BulkJson) -> str:
+    return f"{PAST[verb]} {counted(total.done, 'message')}" if total.done else ""
+
+
+def _stopped(verb: str, total: BulkJson, in_all: int, body: SelectBody) -> str:
+    """The portion that was under way may be done or not."""
+    if body.dry_run:
+        return "Stopped. Nothing was changed."
+    most = min(total.done + LOOKUP_IDS_MAX, in_all)
+    again = "Run it again to continue: it takes what is left in the queue."
+    if isinstance(body, SelectToBody) and not isinstance(body, MoveMessagesBody):
+        again = f"Running it again copies all of them once more: delete those in {body.to} before."
+    return f"{PAST[verb]} {total.done:,} to {most:,} of {counted(in_all, 'message')}. {again}"
 
 
 def _sum(one: BulkJson, other: BulkJson) -> BulkJson:

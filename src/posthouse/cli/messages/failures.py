@@ -18,17 +18,18 @@ from posthouse.api.failures import (
     nothing_returned,
 )
 from posthouse.api.types import LOOKUP_IDS_MAX
-from posthouse.cli.command import DryRun, talking
+from posthouse.cli.command import DryRun, Yes, confirm, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.messages.selection import LookupIds, Source, Where, count_of
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.output import complain, partly, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.formats.failures import KEY
 from posthouse.model.text import counted
 
 TEXT_SHOWN = 100  # characters of an exception message in the table
+TARGETS_ASKED = 5
 ROWS_SHOWN = 100
 
 Group = Annotated[
@@ -124,6 +125,7 @@ def return_messages(
         ),
     ] = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Return failed messages to the queues where they failed.
 
@@ -131,6 +133,7 @@ def return_messages(
     such as ;retry and ;poison, or the destination of a dead letter. Each message is received and
     sent in one step, in the order of the queue, and stays as it is. What cannot go stays and is
     listed with the reason; the exit code is 1 then. Run it again to go on after an interruption.
+    On a terminal it asks first, as `queue purge` does; without one it acts at once.
 
     Example: posthouse message return './private$/error' --dry-run
 
@@ -143,18 +146,37 @@ def return_messages(
             "a group key is 12 hexadecimal digits; `posthouse failures` shows them"
         )
     body = ReturnBody(where=where, group=group, to=to, dry_run=dry_run)
+    if not dry_run:
+        confirm(lambda: _question(remote, source, body, lookup_ids), yes)
     total = count_of(remote, source) if not lookup_ids else len(lookup_ids)
     result = nothing_returned(dry_run=dry_run)
-    with bar("return", total, quiet=remote.json) as advance:
-        try:
-            for page in _pages(remote, source, body, lookup_ids):
-                result.add_page(page)
-                advance(result.scanned, total)
-        except Exception:
-            if result.done:
-                complain(f"Returned {counted(result.done, 'message')} before this error:")
-            raise
+
+    def returned() -> str:
+        return f"Returned {counted(result.done, 'message')}" if result.done else ""
+
+    def stopped() -> str:
+        again = "Nothing was changed." if dry_run else "Run it again to continue."
+        return f"Returned {counted(result.done, 'message')} or more. {again}"
+
+    with (
+        partly(returned, stopped),
+        bar("return", total, quiet=remote.json) as advance,
+    ):
+        for page in _pages(remote, source, body, lookup_ids):
+            result.add_page(page)
+            advance(result.scanned, total)
     _tell_returned(remote, result, named=bool(lookup_ids))
+
+
+def _question(remote: Remote, source: str, body: ReturnBody, lookup_ids: list[int] | None) -> str:
+    """How many go where, by a dry run; it is asked for on a terminal only."""
+    found = nothing_returned(dry_run=True)
+    for page in _pages(remote, source, msgspec.structs.replace(body, dry_run=True), lookup_ids):
+        found.add_page(page)
+    places = [f"{one.to} ({one.messages:,})" for one in found.targets if one.to and not one.error]
+    where = f" to {', '.join(places[:TARGETS_ASKED])}" if places else ""
+    more = ", ..." if len(places) > TARGETS_ASKED else ""
+    return f"Return {counted(found.matched - found.refused, 'message')} of {source}{where}{more}?"
 
 
 def _pages(

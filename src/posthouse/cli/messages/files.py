@@ -148,7 +148,16 @@ def export(
         raise typer.BadParameter(f"{file} already exists; name another, or use --overwrite")
     total = count_of(remote, source)
     done = 0
-    with _writing(file) as out, bar("exporting", total, quiet=remote.json) as advance:
+    kept = "lines were written" if str(file) == STANDARD else f"and {file} was not written"
+
+    def stopped() -> str:
+        return f"Stopped after {done:,} of {counted(total, 'message')}, {kept}. Run it again."
+
+    with (
+        partly(lambda: "", stopped),
+        _writing(file) as out,
+        bar("exporting", total, quiet=remote.json) as advance,
+    ):
         for message in _messages(remote, source, where, lookup_ids):
             out.write(json_line(message).encode() + b"\n")
             done += 1
@@ -277,8 +286,17 @@ def _send(
 ) -> int:
     """In portions; where transactions are needed each portion is one."""
     queue, needed, done = remote.queue(destination), remote.needs_transactions(destination), 0
+
+    def stopped() -> str:
+        """The portion that was under way may be sent or not."""
+        of = f" of {counted(total, 'message')}" if total else " messages"
+        return (
+            f"Sent {done:,} to {done + AT_ONCE:,}{of}, in the order of the file. Running it again "
+            f"sends those once more: import only the lines that are not in {destination} yet."
+        )
+
     with (
-        partly(lambda: f"Sent about {counted(done, 'message')}" if done else ""),
+        partly(lambda: f"Sent about {counted(done, 'message')}" if done else "", stopped),
         bar("importing", total, quiet=remote.json) as advance,
     ):
         while portion := list(islice(drafts, AT_ONCE)):

@@ -7,6 +7,7 @@ from posthouse.cli.connection import Remote
 from posthouse.cli.messages.selection import check
 from posthouse.cli.migrate.machines import Machines, machines
 from posthouse.cli.migrate.sources import Reach, SourceQueue, named_source
+from posthouse.cli.output import partly
 from posthouse.cli.remote_queue import Far
 from posthouse.client.remote.consumer import browse
 from posthouse.client.remote.pull.queue_pull import CHUNK, QueuePull
@@ -43,8 +44,17 @@ def pull_some(
         run.begin()
         reader = found.queue(queue, takes=not keep, shared=True)
         pull = QueuePull(reader, run)
+
+        def stopped() -> str:
+            """Each message is known here, so that none is taken twice."""
+            done = pull.counts.taken + pull.counts.known
+            verb = "Copied" if keep else "Moved"
+            of = counted(len(meant), "message")
+            return f"{verb} {done:,} of {of}. Run it again to continue: none is taken twice."
+
         try:
-            _ = pull.copy_some(meant) if keep else pull.move_some(meant)
+            with partly(lambda: "", stopped):
+                _ = pull.copy_some(meant) if keep else pull.move_some(meant)
         finally:
             reader.close()
             run.end()

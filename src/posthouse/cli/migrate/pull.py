@@ -26,7 +26,7 @@ from posthouse.cli.migrate.sources import (
     WithDeadLetters,
     WithJournals,
 )
-from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.output import complain, partly, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.connect import LoginDenied
@@ -128,6 +128,7 @@ class Pulling:
         self._rate = rate
         self._most = most
         self._told: dict[SourceQueue, str] = {}  # the last error of each queue that is followed
+        self._totals: dict[SourceQueue, int] = {}
         self._passed: dict[SourceQueue, set[int]] = {}  # of journals that are followed
 
     def all(self, queues: list[SourceQueue], *, alone: bool) -> int:
@@ -183,7 +184,9 @@ class Pulling:
                     limit=self._most,
                     passed=self._passed.setdefault(queue, set()),
                 )
-                counts = work.copy() if self._keep else work.move(follow=follow)
+                stopped = partial(self._stopped, queue, work.counts)
+                with partly(lambda: "", None if quiet else stopped):
+                    counts = work.copy() if self._keep else work.move(follow=follow)
             unreadable = None if quiet or not work.is_whole else self._unreadable(queue, work)
         finally:
             reader.close()
@@ -197,6 +200,15 @@ class Pulling:
         if unreadable:
             complain(f"{queue.label}: {unreadable_words(unreadable)}. {LOOK_THERE}")
         return work.refusal is None and not unreadable
+
+    def _stopped(self, queue: SourceQueue, counts: PullCounts) -> str:
+        total = self._totals.get(queue)
+        of = f" of {total:,}" if total else ""
+        verb = "copied" if self._keep else "moved"
+        return (
+            f"{queue.label}: {counts.taken + counts.known:,}{of} {verb}. Run it again to continue: "
+            "no message is taken twice."
+        )
 
     def _unreadable(self, queue: SourceQueue, work: QueuePull) -> int | None:
         """Messages that the machine counts after the pull, and does not give."""
@@ -212,7 +224,7 @@ class Pulling:
 
     @contextmanager
     def _shown(self, queue: SourceQueue, *, quiet: bool) -> Iterator[Callable[[PullCounts], None]]:
-        total = 0 if quiet else self._total(queue)
+        total = self._totals[queue] = 0 if quiet else self._total(queue)
         due = Interval(PROGRESS_S)
         with bar(queue.target, total, quiet=self._remote.json or quiet) as advance:
 
