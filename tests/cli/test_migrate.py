@@ -57,7 +57,7 @@ def test_the_same_queues_are_made_here(moving: Moving) -> None:
     assert "label, quota" in shown.out
     made = moving("plan", moving.inventory, "--apply", "--json")
     (line,) = made.lines
-    assert (line["path"], line["action"]) == (moving.path, "made")
+    assert (line["path"], line["action"]) == (moving.path, "created")
     assert moving.ours.queue(moving.path).properties().transactional
     again = moving("plan", moving.inventory, "--apply", "--json").value
     assert again["action"] == "exists"
@@ -97,7 +97,7 @@ def test_what_windows_prints_fills_what_is_not_known(moving: Moving, tmp_path: P
     done = moving("plan", moving.inventory, "--properties", properties, "--apply", "--json")
     assert done.code == 0, done.err
     line = done.value
-    assert (line["action"], line["unknown"]) == ("made", [])
+    assert (line["action"], line["unknown"]) == ("created", [])
     assert line["unmapped"] == ["CORP\\gone: receive"]
     found = moving.ours.queue(moving.path).properties()
     assert (found.label, found.journal, found.quota_kib) == ("Orders", True, 1000)
@@ -156,15 +156,44 @@ def test_a_mistyped_right_is_refused_before_a_queue_is_made(moving: Moving, tmp_
     assert moving.path not in {queue.path for queue in moving.ours.queues()}
 
 
-def test_queues_of_one_name_on_two_machines_are_told_of(moving: Moving) -> None:
-    moving.create()
+def test_queues_of_one_name_on_two_machines_are_shown_as_one(moving: Moving) -> None:
+    """The dry run says what --apply would find: one queue, and a kind that is another one."""
+    moving.create(transactional=True)
+    moving.theirs.create_queue(moving.path + "-2")
     moving.scan()
     inventory = json.loads(moving.inventory.read_text())
-    inventory["machines"].append(inventory["machines"][0] | {"host": "other"})
+    (machine,) = inventory["machines"]
+    others = [
+        one | ({"transactional": False} if one["transactional"] else {})
+        for one in machine["queues"]
+    ]
+    inventory["machines"].append(machine | {"host": "other", "queues": others})
     moving.inventory.write_text(json.dumps(inventory))
-    first, second = moving("plan", moving.inventory, "--json").lines
-    assert first["reason"] == ""
-    assert second["reason"].startswith("127.0.0.1 has a queue of this name as well")
+    dry = {}
+    for line in moving("plan", moving.inventory, "--json").lines:
+        dry[line["host"], line["path"]] = line
+    first, second = dry["127.0.0.1", moving.path], dry["other", moving.path]
+    assert (first["action"], first["reason"], second["action"]) == ("create", "", "differs")
+    assert second["differs"] == ["transactional is False there, True on 127.0.0.1"]
+    assert second["reason"] == "also on 127.0.0.1; one queue here takes both"
+    assert dry["other", moving.path + "-2"]["action"] == "also"
+    shown = moving("plan", moving.inventory)
+    assert shown.code == 1
+    assert "Would create 2 queues." in shown.out
+    assert f"{moving.path}: also on 127.0.0.1" in shown.out
+    rows = [line.split()[:3] for line in shown.out.splitlines()]
+    assert rows[0] == ["queue", "machine", "action"]
+    assert [moving.path, "other", "differs"] in rows
+    assert [moving.path + "-2", "other", "also"] in rows
+    made = moving("plan", moving.inventory, "--apply", "--json")
+    assert made.code == 1
+    actions = {(line["host"], line["path"]): line["action"] for line in made.lines}
+    assert actions == {
+        ("127.0.0.1", moving.path): "created",
+        ("127.0.0.1", moving.path + "-2"): "created",
+        ("other", moving.path): "differs",
+        ("other", moving.path + "-2"): "also",
+    }
 
 
 def test_what_a_scan_did_not_see_is_no_success(moving: Moving) -> None:

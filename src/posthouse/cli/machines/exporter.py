@@ -17,6 +17,7 @@ from posthouse.cli.machines.options import Asking, Hosts
 from posthouse.cli.output import safe, say
 from posthouse.client.remote.exporter import Exporter, ExporterServer
 from posthouse.client.remote.login import RemoteLogin
+from posthouse.model.text import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +66,7 @@ def exporter(
     _stop_with_signals(server)
     scans.start()
     host, port = server.server_address[:2]
-    say(f"Metrics of {len(places)} machines at http://{host!s}:{port}/metrics")
+    say(f"Metrics of {counted(len(places), 'machine')} at http://{host!s}:{port}/metrics")
     sys.stdout.flush()
     try:
         server.serve_forever(0.2)

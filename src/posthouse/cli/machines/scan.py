@@ -22,6 +22,7 @@ from posthouse.client.remote.inventory import (
     scan,
 )
 from posthouse.client.replaced_files import take_over
+from posthouse.model.text import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -150,9 +151,9 @@ def headline(machine: MachineInventory) -> str:
     parts = [
         machine.version or "unknown version",
         "online" if machine.connected else "offline",
-        f"{len(machine.queues):,} queues with {messages:,} messages",
-        f"{dead:,} dead letters",
-        f"{len(machine.outgoing):,} outgoing queues",
+        f"{counted(len(machine.queues), 'queue')} with {counted(messages, 'message')}",
+        counted(dead, "dead letter"),
+        counted(len(machine.outgoing), "outgoing queue"),
     ]
     return f"{machine.host}: {', '.join(parts)}."
 

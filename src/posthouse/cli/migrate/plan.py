@@ -55,7 +55,10 @@ WELL_KNOWN: Final = {
 
 
 class PlannedQueue(msgspec.Struct):
-    """What becomes of a queue: `create`, `exists`, `differs`, `skip`, `made` or `failed`."""
+    """A queue and its action: `create`, `exists`, `also`, `differs`, `skip`, `created`, `failed`.
+
+    `also`: another machine has a queue of this name, and one queue here takes both.
+    """
 
     host: str
     source: str
@@ -120,7 +123,7 @@ class _Planner:
         self._remote = remote
         self._known = known
         self._apply = apply
-        self._first: dict[str, str] = {}  # the machine that had a queue of this name before
+        self._first: dict[str, PlannedQueue] = {}  # the first one of each name
         self._public = {one.path.casefold(): one for one in remote.client.find_queues()}
         users = remote.ask(UserListJson, "GET", path_of("users")).users
         self._users = {user.name.casefold(): user.name for user in users}
@@ -136,13 +139,28 @@ class _Planner:
         if parsed.queue.casefold() in INTERNAL:
             planned.reason = "a system queue of MSMQ; the queue manager here has its own"
             return planned
-        first = self._first.setdefault(planned.path.casefold(), machine.host)
-        if first != machine.host:
-            planned.reason = f"{first} has a queue of this name as well; one queue here takes both"
         self._add_properties(planned, queue, planned.path)
         self._add_rights(planned)
-        self._compare(planned)
+        first = self._first.setdefault(planned.path.casefold(), planned)
+        if first is planned:
+            self._compare(planned)
+        else:
+            self._merge(first, planned)
         return planned
+
+    def _merge(self, first: PlannedQueue, planned: PlannedQueue) -> None:
+        """The second queue of a name: what is here, or will be, is the first one's."""
+        planned.reason = f"also on {first.host}; one queue here takes both"
+        if first.action == "create":
+            planned.differs += [
+                f"{name} is {value} there, {first.properties[name]} on {first.host}"
+                for name, value in planned.properties.items()
+                if name in first.properties and first.properties[name] != value
+            ]
+            planned.action = "differs" if planned.differs else "also"
+        else:
+            self._compare(planned)
+            planned.action = "also" if planned.action == "exists" else planned.action
 
     def _add_properties(self, planned: PlannedQueue, queue: QueueInventory, path: str) -> None:
         given, known = planned.properties, self._known.get(_key(path), {})
@@ -214,7 +232,7 @@ class _Planner:
                 grant = GrantBody(who=who, rights=rights.split(","))  # type: ignore[arg-type]
                 path = path_of("queues", planned.path, "access", "grant")
                 self._remote.ask(Done, "POST", path, body=grant)
-            planned.action = "made"
+            planned.action = "created"
         except (QueueError, msgspec.ValidationError) as error:
             planned.action, planned.reason = "failed", str(error)
 
@@ -310,9 +328,10 @@ def _tell(remote: Remote, plans: list[PlannedQueue], *, apply: bool) -> None:
             print_json(one)
         return
     rows = [
-        (one.path or one.source, one.action, _words(one), ", ".join(one.unknown)) for one in plans
+        (one.path or one.source, one.host, one.action, _words(one), ", ".join(one.unknown))
+        for one in plans
     ]
-    print_table("", ("Queue", "Action", "Properties", "Not known"), rows)
+    print_table("", ("queue", "machine", "action", "properties", "not known"), rows)
     for one in plans:
         for line in one.unmapped:
             say(f"  {one.path}: no account here for {line}")
