@@ -57,7 +57,7 @@ class Endpoint:
 
     @contextmanager
     def impatient(self, retry_s: float = 0.0) -> Iterator[None]:
-        """While this lasts questions are repeated for `retry_s` at most, and no answer takes long."""
+        """Repeat questions for `retry_s` at most meanwhile, and let no answer take long."""
         http = self._http
         patience = http.retry_s, http.timeout_s
         http.retry_s, http.timeout_s = retry_s, min(http.timeout_s, IMPATIENT_S)

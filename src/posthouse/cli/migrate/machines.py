@@ -173,8 +173,10 @@ class Machines:
 
     def close(self) -> None:
         """Ends the connections."""
-        for one in (*self._readers.values(), *self._managements.values()):
-            one.close()
+        for reader in self._readers.values():
+            reader.close()
+        for management in self._managements.values():
+            management.close()
 
 
 @contextmanager

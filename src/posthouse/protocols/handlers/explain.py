@@ -56,8 +56,8 @@ def explain_message(context: Context, params: ExplainParams, body: Nothing) -> S
     is_own = wanted.guid == guid
     left = yield from looked_at(lambda manager: _departures(manager, context, wanted, is_own))
     refusals = yield from looked_at(lambda manager: _refusals(manager, context, wanted))
-    answer = _answer(places, left, refusals, is_own)
-    life = LifeJson(str(wanted), places, answer, left, refusals=refusals, skipped=skipped)
+    words = _answer(places, left, refusals, is_own)
+    life = LifeJson(str(wanted), places, words, left, refusals=refusals, skipped=skipped)
     if params.peers and context.services.ask_peers is not None:
         answer = yield context.services.ask_peers(str(wanted))
         assert isinstance(answer.value, list)
