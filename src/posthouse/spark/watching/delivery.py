@@ -77,8 +77,8 @@ class Delivery:
 def _posted(url: str, text: str) -> Iterator[str]:
     """One request; where it leads to is not followed. Only the host is named in what is said.
 
-    A timeout of a socket starts again with each byte, so the request has a thread, which is left
-    behind, with its connection cut, when the time for all of it is over.
+    A timeout of a socket starts again with each byte, so the request has a thread, and its
+    connection is cut when the time for all of it is over.
     """
     parts = urlsplit(url)
     connection = _connection(parts.scheme, parts.hostname or "", parts.port)
