@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable
 
 from posthouse.runtime.limits import (
-    GROWN_BYTES,
+    LOOSE_BYTES,
     MESSAGE_BYTES,
     RELEASE_EVERY_S,
     RELEASED_BYTES,
     MemoryRelease,
-    resident_bytes,
 )
 
 MANY = RELEASED_BYTES // MESSAGE_BYTES + 1
@@ -25,9 +24,9 @@ class Rig:
         self.now_s = 1000.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.released = 0
-        self.resident = 0
+        self.loose = 0
         self.release = MemoryRelease(
-            self._later, lambda: self.now_s, self._released, lambda: self.resident
+            self._later, lambda: self.now_s, self._released, lambda: self.loose
         )
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -98,29 +97,48 @@ def test_memory_is_given_back_when_large_buffers_are_gone() -> None:
     assert (rig.release.loaded, rig.released) == (False, 2)
 
 
-def test_memory_is_given_back_when_the_process_has_grown_whatever_for() -> None:
+def test_memory_is_given_back_when_much_of_it_is_loose_whatever_had_it() -> None:
     rig = Rig()
-    rig.resident = GROWN_BYTES
-    rig.release.note_resident()
+    rig.loose = LOOSE_BYTES
+    rig.release.look()
     assert rig.released == 1
-    rig.resident += GROWN_BYTES - 1
+    rig.loose += LOOSE_BYTES - 1
     rig.pass_time(RELEASE_EVERY_S)
-    rig.release.note_resident()
+    rig.release.look()
     assert rig.released == 1
-    rig.resident += 1
-    rig.pass_time(-1.0)
-    rig.release.note_resident()
+    rig.loose += 1
+    rig.pass_time(RELEASE_EVERY_S - 1)  # since it was looked at
+    rig.release.look()
     assert rig.released == 1
-    rig.pass_time(1.0)
-    rig.release.note_resident()
+    rig.pass_time(1)
+    rig.release.look()
     assert rig.released == 2
+    rig.pass_time(RELEASE_EVERY_S)
+    rig.release.note_buffers(RELEASED_BYTES)
+    rig.release.note_buffers(0)
+    assert rig.released == 3
+    rig.loose += LOOSE_BYTES
+    rig.pass_time(RELEASE_EVERY_S - 1)  # since memory was given back
+    rig.release.look()
+    assert rig.released == 3
 
 
-def test_what_is_resident_of_a_process_is_what_the_system_says() -> None:
-    before = resident_bytes()
-    held = bytearray(64 << 20)
-    held[::4096] = bytes(len(held) // 4096)
-    assert 60 << 20 < resident_bytes() - before < 80 << 20
+def test_what_was_freed_is_loose_until_it_is_given_back() -> None:
+    code = (
+        "from posthouse.runtime.limits import keep_memory, loose_bytes\n"
+        "from posthouse.store.memory import release_memory\n"
+        "keep_memory()\n"
+        "def mib(): return loose_bytes() - begun >> 20\n"
+        "begun = loose_bytes()\n"
+        "held = [bytes(60_000) + b'x' for _ in range(1_000)]; print(mib())\n"
+        "del held[:-1]; print(mib())\n"
+        "release_memory(); print(mib())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    held, freed, given_back = map(int, done.stdout.split())
+    assert held < 5
+    assert 50 < freed < 65
+    assert given_back < 5
 
 
 def test_freed_buffers_stay_with_the_process() -> None:

@@ -68,7 +68,7 @@ def without_collections(copies: Callable[[], int]) -> Iterator[None]:
 
 
 def collect_all() -> None:
-    """Look at everything, also at what was put aside: some 60 ms for what every server has."""
+    """Look at everything, also at what was put aside: some 80 ms of every server."""
     gc.unfreeze()
     gc.collect()
     put_aside()

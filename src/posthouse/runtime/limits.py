@@ -24,7 +24,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 RELEASE_EVERY_S: Final = 60.0  # at most, for it takes some 0.05 ms for each MiB
 RELEASED_BYTES: Final = 32 << 20  # of buffers or rows: when they are gone, it is worth the time
-GROWN_BYTES: Final = 8 << 20  # of the process since the last time
+LOOSE_BYTES: Final = 8 << 20  # that were freed since the last time
 MESSAGE_BYTES: Final = 72  # of a waiting message: row, place in its queue, place in the log
 
 
@@ -90,10 +90,27 @@ def keep_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
-def resident_bytes() -> int:
-    """Return how much memory of this process is resident."""
+_ALLOCATED = ["arena", "ordblks", "smblks", "hblks", "hblkhd"]
+_ALLOCATED += ["usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
+
+
+class _Allocated(ctypes.Structure):
+    """`struct mallinfo2` of malloc.h."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _ALLOCATED)
+
+
+def loose_bytes() -> int:
+    """Return how much of this process is resident and not allocated: itself, and what was freed."""
     with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+        resident = int(file.read().split()[1]) * resource.getpagesize()
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):  # another allocator: all of it, as far as is known
+        return resident
+    mallinfo.restype = _Allocated
+    found = mallinfo()
+    return resident - int(found.uordblks) - int(found.hblkhd)
 
 
 class MemoryRelease:
@@ -104,13 +121,14 @@ class MemoryRelease:
         later: Callable[[float, Callable[[], None]], object],
         clock: Callable[[], float],
         release: Callable[[], None] = release_memory,
-        resident: Callable[[], int] = resident_bytes,
+        loose: Callable[[], int] = loose_bytes,
     ) -> None:
         self._later = later
         self._clock = clock
         self._release = release
-        self._resident = resident
-        self._left = 0  # bytes that were resident after the last time
+        self._loose = loose
+        self._looked_s = clock() - RELEASE_EVERY_S
+        self._left = 0  # loose bytes after the last time
         self._not_before_s = 0.0
         self._begun = False  # it will be done, and is not yet
         self._most = 0  # messages that waited since the last time
@@ -132,14 +150,17 @@ class MemoryRelease:
             self._begun = True
             self._later(max(self._not_before_s - self._clock(), 0.0), self._give_back)
 
-    def note_resident(self) -> None:
+    def look(self) -> None:
         """Give back what connections have left that came and went, which no account has."""
-        if self._clock() >= self._not_before_s and self._resident() >= self._left + GROWN_BYTES:
+        if self._clock() < max(self._not_before_s, self._looked_s + RELEASE_EVERY_S):
+            return
+        self._looked_s = self._clock()  # seldom: it takes as long as there are pieces
+        if self._loose() >= self._left + LOOSE_BYTES:
             self._give_back()
 
     def _give_back(self) -> None:
         self._release()
-        self._left = self._resident()
+        self._left = self._loose()
         self._not_before_s = self._clock() + RELEASE_EVERY_S
         self._most = self._waiting
         self.loaded = self._begun = False

@@ -343,7 +343,7 @@ class Server:
             self._coordinate()
             self._watch_addresses(loop)
             collect_in_small_steps()
-            CollectInTime(loop.call_later, loop.time, lambda: desk.turns, release.note_resident)
+            CollectInTime(loop.call_later, loop.time, lambda: desk.turns, release.look)
             self._announce()
             loop.call_soon(desk.turn_times.restart, self._slow_turn)  # after the turns of the start
             keep_telling(self.notifier, loop.call_later)
