@@ -19,7 +19,9 @@ from posthouse.model.message_classes import (
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from tests.engine.arrivals import ORDERS, PEER, PeerRig
-from tests.engine.letters import DEAD_LETTERS
+from tests.engine.letters import DEAD_LETTERS, FAR_GUID, PostRig
+from tests.engine.web import PEER as WEB_PEER
+from tests.engine.web import WebRig
 from tests.support.answer_rig import AnswerRig
 
 NOWHERE = ORDERS + "x"
@@ -27,7 +29,7 @@ OTHER = Peer(PEER.guid, "10.7.7.7")
 KEEP: dict[str, Any] = {"negative_journaling_requested": True}
 
 
-def refused(rig: PeerRig) -> list[RefusedArrival]:
+def refused(rig: PostRig) -> list[RefusedArrival]:
     """The table, the latest first."""
     return list(rig.manager.transfer.refused_arrivals())
 
@@ -83,6 +85,25 @@ def test_a_refused_message_is_known_by_identifier_label_queue_reason_place_and_t
     (line,) = [event.details for event in rig.events if event.name == "message_refused"]
     assert line["id"].endswith("\\9")
     assert (line["label"], line["cause"]) == ("order 4711", "no such queue")
+
+
+def test_a_message_over_http_is_known_by_the_same() -> None:
+    rig = WebRig()
+    nowhere = "http://alpha/msmq/private$/nowhere"
+    gone = rig.message(nowhere, ordinal=7, action="MSMQ:order 4711")
+    late = rig.message(ordinal=8, sent_at=rig.utc - 60, reach_by=rig.utc - 1)
+    full = rig.message(ordinal=9)
+    assert rig.post(gone, late) == [400, 200]
+    rig.set("orders", quota_kib=0)
+    assert rig.post(full, full) == [500, 500]
+    room, time, queue = refused(rig)
+    assert (queue.source, queue.ordinal, queue.label) == (FAR_GUID, 7, "order 4711")
+    assert (queue.queue, queue.address) == (f"DIRECT={nowhere}", WEB_PEER.address)
+    assert "there is no queue" in queue.cause
+    assert (time.ordinal, time.cause) == (8, "ran out of time on the way")
+    assert (room.ordinal, room.times, room.reason) == (9, 2, "MQ_ERROR_INSUFFICIENT_RESOURCES")
+    lines = [event.details["id"] for event in rig.events if event.name == "message_refused"]
+    assert [line.rpartition("\\")[2] for line in lines] == ["7", "8", "9", "9"]
 
 
 def test_a_message_that_is_sent_again_is_one_entry_with_both_times() -> None:
@@ -167,7 +188,8 @@ def test_a_sender_that_may_send_to_no_queue_here_fills_no_dead_letters() -> None
 def test_a_refused_transactional_message_stays_at_its_sender_only() -> None:
     rig = AnswerRig()
     rig.take(rig.transactional(1, 0, ordinal=9, **KEEP))
-    assert [one.is_kept for one in refused(rig)] == [False]
+    rig.take(rig.transactional(1, 0, ordinal=10, destination_queue_format_name=NOWHERE, **KEEP))
+    assert [one.is_kept for one in refused(rig)] == [False, False]
     assert rig.bodies(DEAD_LETTERS) == []
 
 

@@ -71,6 +71,8 @@ def test_a_queue_that_refuses_keeps_no_other_from_its_copy(rig: CastRig) -> None
     rig.cast(rig.message(TO))
     assert rig.found() == [[], [b"x"], [], []]
     assert rig.manager.machine.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
+    (one,) = rig.manager.transfer.refused_arrivals()
+    assert (one.queue, one.reason) == (rig.queue("east").name, "MQ_ERROR_ACCESS_DENIED")
 
 
 def test_streams_receipts_and_late_messages_do_not_come_by_multicast(rig: CastRig) -> None:
@@ -79,6 +81,8 @@ def test_streams_receipts_and_late_messages_do_not_come_by_multicast(rig: CastRi
     receipt = rig.delivery_receipt(TO, MessageId(FAR_GUID, 1))
     rig.cast(rig.streamed(1, to=TO), receipt, late)
     assert rig.found() == [[], [], [], []]
+    refused = {one.reason for one in rig.manager.transfer.refused_arrivals()}
+    assert refused == {"srmp_refused", "expired_on_arrival"}
     rig.check_books()
 
 

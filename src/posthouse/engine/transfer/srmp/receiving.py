@@ -557,6 +557,7 @@ class SrmpReceiving:
                 raise WebRefusal(f"the queue {queue.name} is transactional")
             if self._is_late(message):
                 self.core.refusals["expired_on_arrival"] += 1
+                self.receiving.refused.note_late(arrival.peer, message)
                 return
             source = message.source_guid + queue.number.to_bytes(8, "little")
             if self._copy_is_known(batch, source, arrival):

@@ -116,6 +116,19 @@ def test_what_the_peer_does_not_confirm_is_a_problem_of_its_sender(
     assert not [one for one in problems(pair.near) if "not confirmed" in one]
 
 
+def test_what_was_refused_an_hour_ago_is_no_problem(
+    pair: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = pair.name_of(pair.path("typo"))
+    pair.near.queue(name).send(b"x", recoverable=True)
+    until(lambda: [one for one in refused(pair.far) if one["queue"] == name])
+    assert [one for one in problems(pair.far) if name in one]
+    driver, clock = pair.there.desk.driver, pair.there.desk.driver.clock
+    monkeypatch.setattr(driver, "clock", lambda: (clock()[0], clock()[1] + 3_700))
+    assert not [one for one in problems(pair.far) if "refused in the last hour" in one]
+    assert [one for one in refused(pair.far) if one["queue"] == name]
+
+
 def test_pages_of_refused_messages_and_who_may_see_them(pair: Neighbours) -> None:
     closed = pair.far.create_queue(pair.path("closed"), transactional=True)
     ids = []
