@@ -27,7 +27,6 @@ def test_the_steps_work_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "password.txt").write_text(f"{PASSWORD}\n")
-    ph("user", "create", "alice", stdin=b"correct horse 7\n")
     with read_serving() as windows:
         with client.connect(windows.home) as qm:
             orders = qm.create_queue(r".\private$\orders", transactional=True)

@@ -35,7 +35,7 @@ def _reason(error: Exception) -> str:
 
 
 def log_lost(manager: str, error: Exception, patience_s: float) -> None:
-    """Warn that a connection is lost, and that others are tried for so many seconds."""
+    """Warn that a connection is lost, and that others are tried for `patience_s`."""
     if (logger := _logger()) is not None:
         words = "The connection to %s is lost: %s. Trying to restore it for up to %g s."
         logger.warning(words, manager, _reason(error), patience_s)

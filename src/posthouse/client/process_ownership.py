@@ -3,7 +3,7 @@
 A child that was forked has copies of the parent's sockets and locks, whatever state they were in.
 It lets go of them, without a word to the other side. A session of the blocking client then connects
 by itself when the child first uses it; its transactions, cursors and consumers are the parent's.
-What cannot connect anew, such as an embedded queue manager, refuses every later request.
+What cannot connect again, such as an embedded queue manager, refuses every later request.
 """
 
 from __future__ import annotations
