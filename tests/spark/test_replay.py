@@ -138,6 +138,10 @@ def test_a_replay_that_was_cut_off_goes_on_and_sends_nothing_twice(
         replayed(path_of(name), batch=4, progress=watch)
     begun = len(office.bodies(name))
     assert 0 < begun < 9
+    with pytest.raises(InvalidParameter, match=r"is unfinished: at least 0 of 9 .*--begin-again"):
+        replayed(path_of(name), batch=4, changes={"label": "z"})
+    assert len(office.bodies(name)) == begun
+    assert replayed(path_of(name), where="lookup_id = 0", begin_again=True).sent == 0
     done = replayed(path_of(name), batch=4, progress=lambda one: stop.set(), stop=stop)
     assert (done.resumed, done.stopped) == (True, True)
     assert len(office.bodies(name)) == begun

@@ -110,6 +110,12 @@ class Plan(msgspec.Struct):
     left_out: int = 0  # by that function
     sent: int = 0
     asked: str = ""  # digest of the lake and the options; empty: a plan of an older version
+    manager: str = ""  # GUID of the queue manager; empty: a plan of an older version
+
+    @property
+    def total(self) -> int:
+        """Messages of all batches."""
+        return sum(cut.messages for cut in self.cuts)
 
 
 def replay(
@@ -129,6 +135,7 @@ def replay(
     same_ids: bool = False,
     rate: float | None = None,
     dry_run: bool = False,
+    begin_again: bool = False,
     url: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -149,7 +156,9 @@ def replay(
     off does not go on with another function, unless `accept_changed`. Messages get new identifiers
     unless `same_ids`. `rate` is messages a second, on average. A call with the same arguments goes
     on with a replay that was cut off, if it was the same `owner`'s; one that came to its end is
-    begun again, unless it is for the same `job`, which was not told of its end.
+    begun again, unless it is for the same `job`, which was not told of its end. One with other
+    arguments is refused while another replay of this lake to the same queues is unfinished, unless
+    `begin_again`.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
@@ -167,7 +176,8 @@ def replay(
     if dry_run:
         return work.planned(destinations).result(dry_run=True)
     options = _access(url, token_file)
-    asked: list[object] = [_identity(options), to, mapping]
+    manager = _identity(options)
+    asked: list[object] = [manager, to, mapping]
     asked += [str(since), str(until), where, same_ids]
     if values:
         asked.append(values)
@@ -183,7 +193,11 @@ def replay(
     Disk().make_folder(folder)
     options["sameIds"] = str(same_ids).lower()
     with locked(folder / "lock", "the same replay runs already", wait_s=0.0):
-        running = work.resumed(folder, job, whole) or work.planned(destinations, whole)
+        running = work.resumed(folder, job, whole)
+        if running is None:
+            if not (begin_again or owner):
+                _check_unfinished(files, folder, manager, destinations.values())
+            running = work.planned(destinations, whole, manager)
         running.send(folder, options, rate, Meter(progress, 0), stop or threading.Event())
         running.end(folder, job)
     return running.result(dry_run=False)
@@ -228,12 +242,16 @@ class Replay:
         self._resumed = False
         self._meter = Meter(None, 0)
 
-    def planned(self, destinations: Mapping[str, str], asked: str = "") -> Replay:
+    def planned(
+        self, destinations: Mapping[str, str], asked: str = "", manager: str = ""
+    ) -> Replay:
         """Counts what there is, and cuts it."""
         known = self._lake.state().queues
         through = {queue: known[queue] for queue in destinations}
         query = f"replay-{uuid4()}"
-        self._plan = Plan(query, dict(destinations), through, [], [], 0, asked=asked)
+        self._plan = Plan(
+            query, dict(destinations), through, [], [], 0, asked=asked, manager=manager
+        )
         try:
             self._count()
             self._plan.cuts = self._cuts()
@@ -269,10 +287,9 @@ class Replay:
         if plan.job and plan.job != job:
             return None
         if plan.asked not in ("", asked):
-            total = sum(cut.messages for cut in plan.cuts)
             raise InvalidParameter(
                 f"{folder} has the progress of a replay with another lake or other options, which "
-                f"was cut off: {plan.sent:,} of {total:,} messages were sent",
+                f"was cut off: {plan.sent:,} of {plan.total:,} messages were sent",
                 "Finish it with its own options, or name another folder: --checkpoint DIR. To give "
                 f"it up, delete {folder / PLAN}.",
             )
@@ -286,10 +303,9 @@ class Replay:
         if mapped is None or plan.function == mapped.function.digest:
             return
         if not mapped.accept_changed:
-            total = sum(cut.messages for cut in plan.cuts)
             raise InvalidParameter(
                 f"{mapped.function.name} has changed since this replay was cut off; "
-                f"{plan.sent:,} messages were sent as the old one made them, of {total:,}",
+                f"{plan.sent:,} messages were sent as the old one made them, of {plan.total:,}",
                 "Put the old one back, or go on with the new one: --accept-changed-map.",
             )
         left = plan.cuts[plan.done].after if plan.done < len(plan.cuts) else None
@@ -442,6 +458,29 @@ def _checkpoint(lake: LakeFiles, given: str | os.PathLike[str] | None, key: str)
     if given is not None:
         return Path(given).expanduser().absolute()
     return lake.progress_folder(REPLAYS, key)
+
+
+def _check_unfinished(
+    lake: LakeFiles, own: Path, manager: str, destinations: Collection[str]
+) -> None:
+    """Refuses a replay beside one that was cut off: what that has sent would be sent twice."""
+    if lake.place.folder is None:
+        return
+    wanted = {destination.casefold() for destination in destinations}
+    for path in sorted(lake.progress_folder(REPLAYS, "").parent.glob(f"*/{PLAN}")):
+        try:
+            plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        except (FileNotFoundError, msgspec.DecodeError):
+            continue
+        same = sorted(wanted & {one.casefold() for one in plan.destinations.values()})
+        if path.parent == own or plan.job or plan.manager not in ("", manager) or not same:
+            continue
+        raise InvalidParameter(
+            f"a replay of {lake.place} to {same[0]} with other options is unfinished: at least "
+            f"{plan.sent:,} of {plan.total:,} messages were sent",
+            "Finish it with its own options; or begin another one, which may send the same "
+            f"messages again: --begin-again. To give it up, delete {path}.",
+        )
 
 
 def _access(url: str | None, token_file: str | os.PathLike[str] | None) -> dict[str, str]:

@@ -299,6 +299,13 @@ def replay(
             help="Largest average number of messages per second.",
         ),
     ] = None,
+    begin_again: Annotated[
+        bool,
+        typer.Option(
+            "--begin-again",
+            help="Begin although another replay of this lake to the same queue is unfinished.",
+        ),
+    ] = False,
     checkpoint: Checkpoint = None,
     master: Master = None,
     dry_run: DryRun = False,
@@ -307,7 +314,8 @@ def replay(
 
     They are new messages with the same content, recoverable or transactional as their queue needs.
     Encrypted ones are left out. A replay that was cut off goes on with the same command; one that
-    came to its end is begun again. A function gets a posthouse.spark.ReplayMessage and returns it,
+    came to its end is begun again. With other options, the command is refused while a replay to the
+    same queue is unfinished. A function gets a posthouse.spark.ReplayMessage and returns it,
     or None to leave it out. It runs in this command with your rights.
 
     Example: posthouse pipeline replay --lake ./lake --to origin --from 2026-01-31 --dry-run
@@ -340,6 +348,7 @@ def replay(
             same_ids=same_ids,
             rate=rate,
             dry_run=dry_run,
+            begin_again=begin_again,
             url=place.url,
             token_file=place.token_file,
             checkpoint=checkpoint,
