@@ -1,9 +1,14 @@
-"""Handles messages that a stream should read but that are gone: an error, or one warning."""
+"""Handles messages that a stream should read but that are gone: an error, or one warning.
+
+Each kind of loss begins with a word of its own, for alerts. The words are listed in
+docs/spark-guarantees.md and do not change.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from posthouse.model.errors import MessageAlreadyReceived
@@ -13,13 +18,37 @@ GO_ON: Final = (
     "To go on with what is there set failOnDataLoss to false (archive: --allow-loss); "
     "or begin again with another checkpoint."
 )
+
+
+class LossWord(StrEnum):
+    """What begins the message of a loss."""
+
+    PURGED = "POSTHOUSE_QUEUE_PURGED"
+    DELETED = "POSTHOUSE_QUEUE_DELETED"
+    MISSING = "POSTHOUSE_QUEUE_MISSING"
+    MADE_AGAIN = "POSTHOUSE_QUEUE_MADE_AGAIN"
+    NOT_READ = "POSTHOUSE_QUEUE_NOT_READ"
+    OTHER_MANAGER = "POSTHOUSE_QUEUE_MANAGER_CHANGED"
+    HOME_PUT_BACK = "POSTHOUSE_HOME_PUT_BACK"
+    OLD_CHECKPOINT = "POSTHOUSE_CHECKPOINT_OLD"
+    READ_AGAIN = "POSTHOUSE_READ_AGAIN"
+
+
+_PUT_BACK: Final = "the home was put back from a copy or a backup"
 _WHY: Final = {
-    "manager": "another queue manager answers there now, one that was made again",
-    "queue": "it was deleted and made again since then",
-    "incarnation": "this home of the queue manager never gave it: the home was put back from a "
-    "copy or a backup",
-    "beyond": "this home of the queue manager has not given it yet: the home was put back from a "
-    "copy or a backup",
+    "manager": (
+        LossWord.OTHER_MANAGER,
+        "another queue manager answers there now, one that was made again",
+    ),
+    "queue": (LossWord.MADE_AGAIN, "it was deleted and made again since then"),
+    "incarnation": (
+        LossWord.HOME_PUT_BACK,
+        f"this home of the queue manager never gave it: {_PUT_BACK}",
+    ),
+    "beyond": (
+        LossWord.HOME_PUT_BACK,
+        f"this home of the queue manager has not given it yet: {_PUT_BACK}",
+    ),
 }
 
 
@@ -57,36 +86,45 @@ class Losses:
             if positions[queue] > after[queue] and queue not in self._told:
                 self._told.add(queue)
                 _log.warning(
-                    "%s: the group %s is at lookup id %d, and this checkpoint has read up to %d: "
-                    "it was put back from a copy, or another stream has the same group. What lies "
-                    "between is read again.",
-                    queue, group, positions[queue], after[queue],
+                    "%s: %s: the group %s is at lookup id %d, and this checkpoint has read up to "
+                    "%d: it was put back from a copy, or another stream has the same group. What "
+                    "lies between is read again.",
+                    LossWord.READ_AGAIN, queue, group, positions[queue], after[queue],
                 )  # fmt: skip
 
 
 def purged(queue: str, after: int, purged_through: int) -> str:
     """The loss of messages that were purged before they were read."""
     return (
-        f"{queue} was purged up to lookup id {purged_through}, "
+        f"{LossWord.PURGED}: {queue} was purged up to lookup id {purged_through}, "
         f"and this read wanted what lies after {after}"
     )
 
 
 def not_the_same(queue: str, after: int, loss: str) -> str:
     """The loss of an identity: what the lookup id of an offset meant is not there."""
-    return f"{queue}: the checkpoint has read up to lookup id {after}, and {_WHY[loss]}"
+    word, why = _WHY[loss]
+    return f"{word}: {queue}: the checkpoint has read up to lookup id {after}, and {why}"
 
 
 def deleted(queue: str, after: int) -> str:
     """The loss of a queue that is no longer there."""
-    return f"{queue}, of which this checkpoint has read up to lookup id {after}, was deleted"
+    return (
+        f"{LossWord.DELETED}: {queue}, of which this checkpoint has read up to lookup id {after}, "
+        "was deleted"
+    )
+
+
+def missing(queue: str) -> str:
+    """The loss of a queue that is named, and is not there."""
+    return f"{LossWord.MISSING}: there is no queue {queue}"
 
 
 def not_read_now(queue: str, after: int, through: int) -> str:
     """The loss of a part of a batch that was planned with other options."""
     return (
-        f"the batch that is to be done again has messages ({after}, {through}] of {queue}, which "
-        "this stream does not read now"
+        f"{LossWord.NOT_READ}: the batch that is to be done again has messages ({after}, "
+        f"{through}] of {queue}, which this stream does not read now"
     )
 
 
@@ -100,8 +138,8 @@ def check_position(queue: str, after: int, position: int, group: str) -> None:
     """Raises where a batch that is read again would find nothing of what was acknowledged."""
     if position > after:
         raise DataLoss(
-            f"group {group} of {queue} has acknowledged everything up to lookup id {position}, and "
-            f"this checkpoint wants what lies after {after}",
+            f"{LossWord.OLD_CHECKPOINT}: group {group} of {queue} has acknowledged everything up "
+            f"to lookup id {position}, and this checkpoint wants what lies after {after}",
             "The checkpoint is older than the group: go on from the group's position with a new "
             "checkpoint, or set failOnDataLoss to false (archive: --allow-loss).",
         )

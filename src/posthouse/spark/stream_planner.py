@@ -19,6 +19,7 @@ from posthouse.spark.data_loss import (
     Losses,
     check_position,
     deleted,
+    missing,
     not_read_now,
     not_the_same,
     purged,
@@ -125,7 +126,7 @@ class Course:
         else:
             plans, gone = endpoint.plan_there(wanted)
             for one in gone:
-                self._losses.found(("missing", one.queue), f"there is no queue {one.queue}")
+                self._losses.found(("missing", one.queue), missing(one.queue))
         return queues, {plan.queue: (Place(plan.queue, endpoint), plan) for plan in plans}
 
     def _join_all(self, found: Places, _: Endpoint) -> None:
