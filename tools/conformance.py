@@ -6,8 +6,8 @@ proves, with the reason, and the rules that a ruling replaces. Each rule must be
 the two; only a rule by ruling may have tests as well, which prove the ruling.
 
 A rule whose text follows a ruling of ours has `ruling`. Where that text contradicts the document,
-it has `printed` too, with what the document says: then it is by ruling, whatever its tests prove. A
-rule that says two things has `clauses`, and needs a test for each:
+it has `printed` too, with what the document prints: then it is by ruling, whatever its tests prove.
+A rule of two statements has `clauses`, and needs a test for each:
 `@pytest.mark.spec("MS-MQQB 3.1.3.2/16", clause="kept")`.
 """
 
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
     id: str
     text: str
     ruling: str
-    printed: str = ""  # what the document says, where a ruling contradicts it
+    printed: str = ""  # what the document prints, where a ruling contradicts it
     clauses: tuple[str, ...] = ()  # what needs a test of its own
 
     @property
@@ -97,7 +97,7 @@ class Evidence(NamedTuple):
         return [name for name in names if self.results is None or self.results.counts(name)]
 
     def is_proved(self, rule: Rule) -> bool:
-        """Tell whether tests prove a rule, or the ruling in its place, in all its clauses."""
+        """Return whether tests prove a rule, or the ruling in its place, in all its clauses."""
         return bool(self.counting(rule.id)) and not self.untested(rule)
 
     def untested(self, rule: Rule) -> list[str]:
@@ -284,7 +284,7 @@ def render(evidence: Evidence) -> str:
         "",
         "Generated from the tests by `make docs`; do not edit. Each rule is one statement of a",
         "document in our own words. *done*: as the document has it, and the tests named would fail",
-        "without it. *done as ruled*: a ruling of ours, named behind the text, made it more exact",
+        "without it. *done as ruled*: a ruling of ours, named after the text, made it more exact",
         "or settled what the document leaves open; it does not contradict what is printed. *by",
         "ruling*: the ruling replaces what is printed; its tests prove the ruling. *waiting*: a",
         "later part of the project brings it. *not done*: left out, with the reason. *open*: not",
@@ -332,7 +332,7 @@ def state_cell(rule: Rule, evidence: Evidence) -> str:
         return f"open{doubts(rule, evidence)}"
     entry = evidence.entries.get(rule.id)
     if entry is None:
-        return f"by ruling: the document says: {rule.printed}; tests of the ruling: {tests}"
+        return f"by ruling (printed: {rule.printed}); tests of the ruling: {tests}"
     if state == "by ruling":
         proof = f"; tests of the ruling: {tests}" if tests else ""
         return f"by ruling ({entry.ruling}): {entry.reason}{proof}"

@@ -7,8 +7,9 @@ other processes run for a test is known by function: where that is all, the line
 count. Then the rule's tests run, and one of them must fail. A mistake may change
 nothing that can be seen, so up to three are tried before the rule counts as not noticed. A rule
 that has no line of its own is listed and another one is drawn in its place. Of a rule with clauses
-each clause is drawn by itself. Which rules are drawn follows from the last commit, so that nobody
-chooses them. Mistakes are made in copies of the tree, which are removed at the end.
+each clause is drawn by itself. Which rules are drawn follows from the last commit, so that who
+runs the audit does not choose them. Mistakes are made in copies of the tree, which are removed at
+the end.
 
 What is published is how many the first mistake was noticed of; "by one of three" stands beside it.
 

@@ -69,7 +69,7 @@ def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None
     space = namespace(root.tag)
     for entry in root:
         if local(entry.tag) != "HeaderInfo" or namespace(entry.tag) != space:
-            continue  # as the serializer of .NET does with elements it does not know
+            continue  # the serializer of .NET passes over unknown elements
         key, value = _entry(entry, space, back)
         if key is None:
             continue
