@@ -22,7 +22,7 @@ from posthouse.protocols.binary.settings import BinarySettings
 from tests.cli.conftest import Posthouse, Result
 from tests.cli.moving import ADMIN, NUMBERS, Moving, far_machine
 from tests.cli.page_lines import run_line
-from tests.client.read_serving import PASSWORD, ReadServing
+from tests.client.read_serving import PASSWORD, USER, ReadServing
 from tests.client.serving import Serving, serving
 from tests.engine.settings import engine_settings
 
@@ -446,7 +446,38 @@ def test_messages_that_are_refused_stay_and_are_told_of(moving: Moving) -> None:
     done = moving("pull", moving.source, *moving.login())
     assert done.code == 1
     assert "1 message refused here and left there. The first refusal:" in done.err
+    assert "posthouse migrate plan shows where they differ" in done.err
+    assert "leave out --transactional" not in done.err
     assert moving.there() == [b"one"]
+
+
+def test_pulls_of_a_machine_are_forgotten_together(moving: Moving) -> None:
+    moving("forget", "--all")
+    moving.create(b"one")
+    moving.theirs.create_queue(moving.path + "-2")
+    moving.scan()
+    moving("plan", moving.inventory, "--apply")
+    words = ("--inventory", moving.inventory, *moving.login())
+    assert moving("pull", *words).code == 0
+    assert len(moving("list", "--json").lines) == 2
+    assert [moving("forget", *some).code for some in ((), ("1", "--all"))] == [2, 2]
+    other = moving("forget", "--machine", "other")
+    assert (other.code, "nothing was pulled from other" in other.err) == (1, True)
+    assert len(moving("forget", "--machine", "127.0.0.1").out.splitlines()) == 2
+    assert moving("list", "--json").lines == []
+    assert moving("forget", "--all").code == 0
+    assert moving("pull", *words).code == 0
+    moving("forget", "--all")
+    assert moving("list", "--json").lines == []
+
+
+def test_a_right_that_is_missing_there_is_asked_for_there(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    words = ["--user", USER, *moving.login()[2:]]
+    done = moving("pull", moving.source, *words)
+    assert (done.code, "queue access" in done.err) == (1, False)
+    assert "Ask an administrator of that machine for the right" in done.err
 
 
 def test_a_missing_queue_here_is_told_with_a_remedy(moving: Moving) -> None:

@@ -99,7 +99,7 @@ def test_a_machine_is_shown_with_all_its_queues(posthouse: Posthouse, peer: Mana
 def test_people_get_tables(posthouse: Posthouse, peer: ManagedPeer) -> None:
     furnish(peer)
     done = posthouse("scan", at(peer))
-    assert "3 queues with 4 messages, 4 dead letters, 1 outgoing queues" in done.out
+    assert "3 queues with 4 messages, 4 dead letters, 1 outgoing queue" in done.out
     assert r"winhost\private$\orders" in done.out
     assert "not active" in done.out
     assert "IP=10.0.0.2" in done.out

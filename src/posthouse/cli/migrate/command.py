@@ -16,6 +16,7 @@ from posthouse.cli.migrate.switch import switch
 from posthouse.cli.migrate.verify import verify
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.watch_option import watchable
+from posthouse.model.errors import InvalidParameter
 
 
 def register(app: typer.Typer) -> None:
@@ -55,11 +56,19 @@ def list_pulls(remote: Remote) -> None:
 def forget(
     remote: Remote,
     numbers: Annotated[
-        list[int],
+        list[int] | None,
         typer.Argument(
-            metavar="PULL...", min=1, max=U32_MAX, help="Numbers of pulls (posthouse migrate list)."
+            metavar="[PULL]...",
+            min=1,
+            max=U32_MAX,
+            help="Numbers of pulls (posthouse migrate list).",
         ),
-    ],
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="HOST", help="Forget all pulls from this machine."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Forget all pulls.")] = False,
     yes: Yes = False,
 ) -> None:
     """Forget what was pulled from queues: another run takes all that the source has.
@@ -68,10 +77,27 @@ def forget(
     all is over.
 
     Example: posthouse migrate forget 1
+
+    Example: posthouse migrate forget --machine winhost
     """
-    shown = ", ".join(map(str, numbers))
+    if bool(numbers) + (machine is not None) + every != 1:
+        raise typer.BadParameter("name pulls by their numbers, or give --machine HOST, or --all")
+    chosen = numbers or _pulls_of(remote, machine)
+    shown = ", ".join(map(str, chosen))
     confirm(lambda: f"Forget which messages were taken by these pulls: {shown}?", yes)
-    for number in numbers:
+    for number in chosen:
         remote.ask(Done, "DELETE", path_of("pulls", str(number)))
         if not remote.json:
             say(f"Pull {number} is forgotten.")
+
+
+def _pulls_of(remote: Remote, machine: str | None) -> list[int]:
+    """The pulls from a machine; None: from all of them."""
+    pulls = remote.ask(PullListJson, "GET", path_of("pulls")).pulls
+    chosen = [one.id for one in pulls if machine is None or one.host == machine.casefold()]
+    if machine is not None and not chosen:
+        raise InvalidParameter(
+            f"nothing was pulled from {machine}",
+            "posthouse migrate list shows the machines that there are.",
+        )
+    return chosen

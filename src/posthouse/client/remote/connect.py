@@ -309,4 +309,10 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
         return QueueNotFound(
             cause, f"Check the spelling: posthouse queue list --machine {where} shows its queues."
         )
-    return error_for(status, cause)
+    error = error_for(status, cause)
+    if status == AccessDenied.code:
+        error.remedy = (
+            "Ask an administrator of that machine for the right: peek to look at messages, receive "
+            "to take them (on Windows in the properties of the queue, Security)."
+        )
+    return error

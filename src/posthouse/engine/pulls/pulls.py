@@ -58,6 +58,7 @@ from posthouse.model.errors import (
     QueueNotFound,
     QueueQuotaExceeded,
     RemoteProtocolError,
+    TransactionUsage,
     UnsupportedOperation,
 )
 from posthouse.model.names import FormatName, PathName
@@ -67,6 +68,10 @@ from posthouse.wire.packet.packet import Packet
 
 PULLS_MAX: Final = 10_000
 SOURCE_LENGTH_MAX: Final = 512
+SAME_KIND: Final = (
+    "Make the queue here of the same kind as the one there: posthouse migrate plan shows where "
+    "they differ. Delete it here when it is empty, and create it with or without --transactional."
+)
 JOURNAL_ENDING: Final = ";journal"
 _COPIES: Final = frozenset({QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL})
 _TAKES: Final = _COPIES | {QueueRole.PLAIN}
@@ -450,6 +455,10 @@ class _Taking:
         queue = self._queue
         if not copies:
             in_transaction = bool(batch.head.user_flags & TRANSACTION_HEADER)
-            return self._admission.admit(queue, batch, 0, in_transaction)
+            try:
+                return self._admission.admit(queue, batch, 0, in_transaction)
+            except TransactionUsage as error:
+                error.remedy = SAME_KIND
+                raise
         self._admission.check_quotas(queue, batch.size, None)
         return flags_of(batch.head, FLAG_COPY)
