@@ -16,6 +16,7 @@ from posthouse.runtime.endpoints import standard_doors
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import DoorAddress, Options, Outcome, Service, run
 
+PATIENCE_S = 60  # for what never comes
 Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]
 
 
@@ -42,7 +43,8 @@ def serve(
             endpoints = json.loads(ready_file.read_text())["endpoints"]
             connector = aiohttp.UnixConnector(endpoints["control"])
             async with aiohttp.ClientSession("http://localhost", connector=connector) as session:
-                await client(session, endpoints)
+                async with asyncio.timeout(PATIENCE_S):
+                    await client(session, endpoints)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -50,25 +50,35 @@ def backup(
         print_json(made)
     else:
         say(f"The backup is in {made.directory}.")
+        say("It has no keys/ (seal.key, TLS files): keep a copy of that folder apart.")
 
 
 def restore(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder that `posthouse backup` wrote.")
     ],
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="keys/seal.key of the home that was backed up, which no backup has.",
+        ),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
     """Restore a backup into a new home, or one without a store. No queue manager may run on it.
 
     The backup is checked completely before the home is made. New identifiers start far above the
-    last ones, so that none is used twice.
+    last ones, so that none is used twice. Lines with ! name what a backup does not have: without
+    --keys, passwords of the doors rpc and ncp and private keys of certificates.
 
     Example: posthouse restore ./backup-monday --home ./second
     """
     place = home or default_home()
     with bar("restoring", 0, quiet=json) as advance:
-        restored = restore_home(directory, place, advance)
+        restored = restore_home(directory, place, advance, keys)
     if json:
         values = restored._asdict() | {"manifest": restored.manifest, "home": str(place)}
         print_json(values)

@@ -28,8 +28,11 @@ from posthouse.model.errors import InvalidParameter, OperationCancelled
 from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.home import STORE, Home, real_clock
+from posthouse.runtime.key_file import KEYS, SEAL, closed_by, keep_key, read_key, words_for
 from posthouse.runtime.loop import Loop
-from posthouse.runtime.settings.file import SETTINGS_NAME
+from posthouse.runtime.settings.file import SETTINGS_NAME, SettingsError, read_settings
+from posthouse.runtime.tls_contexts import tls_uses
+from posthouse.security.certificates import SEALING_KEY_SIZE
 from posthouse.store.checkpoint import checkpoint_names, read_head
 from posthouse.store.disk import File, RealDisk, make_directory
 from posthouse.store.errors import StoreError
@@ -272,6 +275,10 @@ class Restored(NamedTuple):
     message_ids_from: int
     sequence_timestamp: int
     lost_express: int
+    closed: list[str]
+    """What is sealed with a key that is not here."""
+    missing: list[str]
+    """Certificate files that the settings name, and that are not here."""
 
     def notes(self) -> list[str]:
         """Notes for the operator on what was restored."""
@@ -284,6 +291,18 @@ class Restored(NamedTuple):
         ]
         if self.lost_express:
             notes.append(f"{self.lost_express:,} express messages were not in the backup.")
+        if self.closed:
+            notes.append(
+                f"!  {words_for(self.closed)} cannot be opened without {KEYS}/{SEAL} of the home "
+                "that was backed up, which no backup has. Put it into this home before the start."
+            )
+        if self.missing:
+            notes.append(f"!  The settings name files that are not here: {', '.join(self.missing)}")
+        if self.manifest.settings is None:
+            notes.append(
+                f"!  The home had no {SETTINGS_NAME}. A service has its settings in "
+                "/etc/posthouse/posthouse.toml, which no backup has: copy that file, too."
+            )
         return notes
 
 
@@ -309,9 +328,15 @@ def read_manifest(source: Path) -> Manifest:
     return manifest
 
 
-def restore(source: Path, home: Path, progress: Progress = _silent) -> Restored:
-    """Puts a backup into a home without a store; nothing is there until all of it is right."""
+def restore(
+    source: Path, home: Path, progress: Progress = _silent, keys: Path | None = None
+) -> Restored:
+    """Puts a backup into a home without a store; nothing is there until all of it is right.
+
+    `keys` is the key file of the home that was backed up, which is put into this home.
+    """
     manifest = read_manifest(source)
+    key = None if keys is None else _given_key(keys)
     taken = Home(home)
     try:
         if (taken.path / STORE).exists() and any((taken.path / STORE).iterdir()):
@@ -319,11 +344,44 @@ def restore(source: Path, home: Path, progress: Progress = _silent) -> Restored:
         partial = taken.path / PARTIAL
         shutil.rmtree(partial, ignore_errors=True)  # of a restore that was cut off
         _copy_verified(source, manifest, partial, progress)
-        restored = _renew(partial, manifest)
+        kept = read_key(taken.path / KEYS / SEAL)
+        if None not in (key, kept) and key != kept:
+            raise BackupRefused(f"{home} has another {KEYS}/{SEAL}", "Name a new home.")
+        restored = _renew(partial, manifest, key or kept)
+        if key is not None and restored.closed:
+            raise BackupRefused(
+                f"{keys} does not open {words_for(restored.closed)}",
+                f"Name {KEYS}/{SEAL} of the home that was backed up.",
+            )
+        if key is not None and kept is None:
+            keep_key(taken.path / KEYS / SEAL, key)
         _move_in(source, manifest, partial, taken.path)
+        return restored._replace(missing=missing_files(taken.path))
     finally:
         taken.close()
-    return restored
+
+
+def _given_key(file: Path) -> bytes:
+    try:
+        key = file.read_bytes()
+    except OSError as error:
+        raise BackupRefused(f"{file} cannot be read: {error.strerror or error}") from None
+    if len(key) != SEALING_KEY_SIZE:
+        raise BackupRefused(
+            f"{file} is not a key file: it has {len(key):,} bytes, not {SEALING_KEY_SIZE}",
+            f"Name {KEYS}/{SEAL} of the home that was backed up.",
+        )
+    return key
+
+
+def missing_files(home: Path) -> list[str]:
+    """Return the certificate files of the settings of a home that are not there."""
+    try:
+        settings = read_settings(home / SETTINGS_NAME, must_exist=False)
+    except SettingsError:  # `serve` says what is wrong
+        return []
+    files = dict.fromkeys(file for use in tls_uses(settings, home) for file in use.files)
+    return [str(file) for file in files if not file.exists()]
 
 
 def _copy_verified(source: Path, manifest: Manifest, partial: Path, progress: Progress) -> None:
@@ -342,7 +400,7 @@ def _copy_verified(source: Path, manifest: Manifest, partial: Path, progress: Pr
         out.close()
 
 
-def _renew(partial: Path, manifest: Manifest) -> Restored:
+def _renew(partial: Path, manifest: Manifest, key: bytes | None) -> Restored:
     """Opens the copy once, so that what is given out from now on was never given out before."""
     store = LogStore(RealDisk(partial), StoreSettings())
     try:
@@ -366,6 +424,8 @@ def _renew(partial: Path, manifest: Manifest) -> Restored:
             message_ids_from=manager.machine.next_ordinal,
             sequence_timestamp=manager.machine.sequence_timestamp,
             lost_express=sum(recovered.lost_express.values()),
+            closed=closed_by(manager.accounts.sealed_records(), key),
+            missing=[],
         )
     finally:
         driver.close()

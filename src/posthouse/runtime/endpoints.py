@@ -35,6 +35,7 @@ from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.runtime.audit.log import AuditLog
 from posthouse.runtime.backup import backup
+from posthouse.runtime.key_file import KeyFile
 from posthouse.runtime.listen_errors import NotStarted
 from posthouse.runtime.logs import place_of
 from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
@@ -337,6 +338,7 @@ def make_admin(
         parse_peers(section.explain_peers)
     except QueueError as error:
         raise NotStarted(f"[admin]: {error.cause}. {error.remedy}") from None
+    keys = KeyFile(service.home, service.started.manager.accounts.sealed_records)
     admin = Admin(
         service.desk,
         version=service.version,
@@ -364,7 +366,7 @@ def make_admin(
         audit=audit,
         log=service.log.recent,
         disk_free=lambda: free_bytes(service.home),
-        problems=service.tls_files.problems,
+        problems=lambda: keys.problems() + service.tls_files.problems(),
         ask_peers=PeerQuestions(service.home, parse_peers(section.explain_peers)).ask,
     )
     if section.queries_max:

@@ -26,7 +26,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.key_file import KEYS, key_file
+from posthouse.runtime.key_file import KEYS, KeyFile
 from posthouse.runtime.ports import PortSet, own_ports
 from posthouse.runtime.settings.file import SETTINGS_NAME
 from posthouse.runtime.settings.settings import Settings
@@ -120,7 +120,7 @@ def check_folder(path: Path) -> None:
         raise InvalidParameter(
             f"{path} is not a home: it holds {min(names - BEFORE_THE_FIRST_START)!r}, others may "
             "use it, and a home is closed to them",
-            f"Name a new folder. If this is to be a home: chmod 700 {path}",
+            "Name a new folder, which is made.",
         )
 
 
@@ -182,7 +182,7 @@ def start_manager(
         raise
     settings = replace(settings, computer_name=name, host=host)
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
-    manager.certificates.key_file = key_file(home.path)
+    manager.certificates.key_file = KeyFile(home.path, manager.accounts.sealed_records)
     if settings.qms.local_clock:
         manager.jobs.utc_offset_s = local_offset_s
     driver = Driver(manager, store, real_clock)

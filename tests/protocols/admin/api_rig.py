@@ -22,7 +22,7 @@ from posthouse.protocols.http.server import AdminServer, ControlSocket
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.runtime.driver import Clock, Driver
 from posthouse.runtime.home import real_clock
-from posthouse.runtime.key_file import key_file
+from posthouse.runtime.key_file import KeyFile
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.security.sids import ADMINISTRATORS
@@ -203,7 +203,7 @@ def with_api(
         manager = QueueManager(
             engine or EngineSettings("ALPHA"), state, store.read, os.urandom, store.read_many
         )
-        manager.certificates.key_file = key_file(folder)
+        manager.certificates.key_file = KeyFile(folder)
         driver = Driver(manager, store, clock)
         manager.start(*clock())
         driver.end_turn()

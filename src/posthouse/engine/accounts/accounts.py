@@ -6,13 +6,14 @@ its callers are stale: queues they have open refuse them from the next operation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from posthouse.engine.accounts.certificates import Certificates
+from posthouse.engine.accounts.certificates import Certificates, SealedRecord
 from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.model.errors import IllegalUser
@@ -28,6 +29,7 @@ from posthouse.security.accounts import (
     user_key,
 )
 from posthouse.security.certificates import NONCE_SIZE
+from posthouse.security.netware_hash import open_netware_hash
 from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 from posthouse.security.sids import FIRST_ACCOUNT_RID, local_sid
 
@@ -55,6 +57,10 @@ class BinderyUsers(Protocol):
 
     def sealed_for_account(self, account: Account, password: str) -> bytes:
         """What the bindery keeps of a password."""
+        ...
+
+    def sealed_records(self) -> Iterator[SealedRecord]:
+        """Yield the passwords of objects that are no users."""
         ...
 
 
@@ -164,6 +170,19 @@ class Accounts:
             return msgspec.structs.replace(account, ncp=b"")
         sealed = self.bindery.sealed_for_account(account, password)
         return msgspec.structs.replace(account, ncp=sealed)
+
+    def sealed_records(self) -> Iterator[SealedRecord]:
+        """Yield everything that is sealed with the key file of the home."""
+        for one in self.all():
+            what, sid = f"the password of {one.name}", one.sid
+            if one.rpc:
+                yield SealedRecord(f"{what} (door rpc)", partial(open_nt_hash, one.rpc, sid=sid))
+            if one.ncp:
+                yield SealedRecord(
+                    f"{what} (door ncp)", partial(open_netware_hash, one.ncp, owner=sid)
+                )
+        yield from self.bindery.sealed_records()
+        yield from self.certificates.sealed_records()
 
     def sealing_key(self) -> bytes:
         """What verifiers are sealed with: the key file of the home."""

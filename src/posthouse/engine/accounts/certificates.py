@@ -7,8 +7,9 @@ here goes first, then the objects of the directory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -66,6 +67,16 @@ SENDERS_MAX: Final = 1024  # callers that are remembered
 _USER_KEY = b"certificate:"
 _MACHINE_KEY = b"machine:"
 _SIGNING_KEY = b"signing:"  # owner of a sealed key only; it lies in the record of the machine
+
+
+class SealedRecord(NamedTuple):
+    """Something that the store keeps sealed with the key file of the home.
+
+    `open` raises CorruptedSecurityData with another key.
+    """
+
+    what: str
+    open: Callable[[bytes], object]
 
 
 class Users(Protocol):
@@ -377,6 +388,28 @@ class Certificates:
         return caller
 
     # -- private keys
+
+    def sealed_records(self) -> Iterator[SealedRecord]:
+        """Yield what is sealed of the keys of this queue manager and of users."""
+        guid, own = self.core.guid, self._machines.get(self.core.guid)
+        if own is not None:
+            what = "the keys of this queue manager"
+            for owner, sealed in (
+                (_MACHINE_KEY + guid, own.sealed_keys),
+                (_SIGNING_KEY + guid, own.sealed_signing_keys),
+            ):
+                for name, record in sealed.items():
+                    yield SealedRecord(
+                        what, partial(open_private_key, record, owner=owner + name.encode())
+                    )
+        for one in self._all_users():
+            if one.sealed_key:
+                account = self.accounts.of_sid(one.sid)
+                what = (
+                    f"a signing key of {format_sid(one.sid) if account is None else account.name}"
+                )
+                owner = _USER_KEY + one.sid + one.digest
+                yield SealedRecord(what, partial(open_private_key, one.sealed_key, owner=owner))
 
     def _sealed(self, private_key: RSAPrivateKey, owner: bytes) -> bytes:
         nonce = self.core.random_bytes(NONCE_SIZE)

@@ -7,11 +7,14 @@ servers, keep their own. Either is sealed with the key file, and bound to the ob
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterator
+from functools import partial
 from zlib import crc32
 
 import msgspec
 
 from posthouse.engine.accounts.accounts import Accounts
+from posthouse.engine.accounts.certificates import SealedRecord
 from posthouse.engine.accounts.logins import NAME_TOLD_MAX, Told, network_of
 from posthouse.engine.jobs.bindery.objects import BinderyObject
 from posthouse.engine.jobs.bindery.rights import BinderyRights
@@ -264,6 +267,13 @@ class BinderyLogins(BinderyRights):
             return found
         groups = (ADMINISTRATORS,) if one.id == SUPERVISOR_ID else ()
         return self.accounts.add(one.name, groups=groups, doors=())
+
+    def sealed_records(self) -> Iterator[SealedRecord]:
+        """Yield the passwords of objects that are no users."""
+        for one in self.objects.by_id.values():
+            if one.stored.password:
+                opened = partial(open_netware_hash, one.stored.password, owner=_owner(one))
+                yield SealedRecord(f"the password of {one.name} (door ncp)", opened)
 
     # -- accounts
 
