@@ -54,18 +54,30 @@ def test_a_folder_of_something_else_is_not_closed_to_others(tmp_path: Path) -> N
     (folder / "keys").mkdir(parents=True)
     folder.chmod(0o755)
     Home(folder).close()
-    folder.chmod(0o1777)
+    folder.chmod(0o755)
     (folder / "report.txt").touch()
-    with pytest.raises(InvalidParameter, match=r"it holds 'report.txt'.*chmod 700"):
+    with pytest.raises(InvalidParameter, match=r"it holds 'report.txt'.*Name a new folder\.$"):
         Home(folder)
-    assert folder.stat().st_mode & 0o7777 == 0o1777
+    assert folder.stat().st_mode & 0o7777 == 0o755
     (folder / "posthouse.toml").touch()
     Home(folder).close()
     assert mode(folder) == 0o700
 
 
+@pytest.mark.parametrize("held", ["report.txt", "posthouse.toml", "store", None])
+def test_a_folder_that_all_share_is_never_closed_to_them(tmp_path: Path, held: str | None) -> None:
+    """Whatever somebody has put into `/tmp`, and nothing tells to close it by hand."""
+    if held is not None:
+        (tmp_path / held).touch()
+    tmp_path.chmod(0o1777)
+    with pytest.raises(InvalidParameter, match=r"all users share.*Name a new folder\.$") as refused:
+        Home(tmp_path)
+    assert "chmod" not in str(refused.value)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
 def test_a_folder_that_is_closed_to_others_may_become_a_home(tmp_path: Path) -> None:
-    """`chmod 700`, which the refusal asks for, leaves the bit that a folder has of its parent."""
+    """`chmod 700` leaves the bit that a folder has of its parent."""
     (tmp_path / "password").touch()
     tmp_path.chmod(0o2700)
     Home(tmp_path).close()

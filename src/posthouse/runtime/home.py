@@ -115,12 +115,18 @@ class Home:
 def check_folder(path: Path) -> None:
     """Refuses a folder of something else: a home is closed to others, `/tmp` must not be."""
     names = set(os.listdir(path))  # noqa: PTH208 - the names alone
-    is_wide = path.stat().st_mode & 0o077 != 0  # `chmod 700` leaves other bits as they are
+    mode = path.stat().st_mode
+    if mode & stat.S_ISVTX and mode & stat.S_IWOTH:  # closing it would stop other programs
+        raise InvalidParameter(
+            f"{path} is a folder that all users share, and a home is closed to them",
+            "Name a new folder.",
+        )
+    is_wide = mode & 0o077 != 0  # `chmod 700` leaves other bits as they are
     if is_wide and not names & {STORE, SETTINGS_NAME} and names - BEFORE_THE_FIRST_START:
         raise InvalidParameter(
             f"{path} is not a home: it holds {min(names - BEFORE_THE_FIRST_START)!r}, others may "
             "use it, and a home is closed to them",
-            "Name a new folder, which is made.",
+            "Name a new folder.",
         )
 
 
