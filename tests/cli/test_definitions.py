@@ -84,6 +84,18 @@ def test_what_is_exported_is_imported_elsewhere(
     assert {one["who"]: one["denied"] for one in rights}["anonymous"] is True
 
 
+def test_an_export_steers_no_terminal_and_keeps_every_value(ph: Posthouse, full: Path) -> None:
+    label = "\x9b2J\u202e\x7f è 😀 \U000e0001"
+    ph("queue", "set", "orders", "--label", label)
+    ph("definitions", "export", "--output", full)
+    for text in (ph("definitions", "export").out, full.read_text()):
+        assert not {"\x9b", "\u202e", "\x7f", "\U000e0001"} & set(text)
+        labels = [one["label"] for one in json.loads(text)["queues"]]
+        assert label in labels
+    assert ph("definitions", "diff", full).code == 0
+    ph("queue", "set", "orders", "--label", "")
+
+
 def test_an_import_changes_what_differs_and_keeps_messages(ph: Posthouse, full: Path) -> None:
     ph("queue", "set", "orders", "--label", "Old", "--quota", "none")
     ph("queue", "revoke", "orders", "alice")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from posthouse.cli import output
 from posthouse.cli.output import (
     complain,
+    json_line,
     partly,
     print_json,
     print_table,
@@ -267,3 +268,7 @@ def test_what_could_not_be_written_in_place_is_kept(
     with pytest.raises(OSError, match=re.escape(str(kept))), whole_file(file) as out:
         out.write(b"new")
     assert kept.read_bytes() == b"new"
+
+
+def test_json_of_ascii_alone_has_no_delete_character() -> None:
+    assert json_line({"a": "b\x7fc"}) == '{"a":"b\\u007fc"}'

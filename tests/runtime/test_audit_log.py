@@ -300,3 +300,19 @@ def test_names_that_are_not_utf_8_are_escaped(tmp_path: Path) -> None:
     assert (entry["user"], entry["act"]) == ("al\\ud800ice", "rpc_pa\\udfffuse")
     assert entry["object"] == {"a\\ud800": ["b\\ud800", 1]}
     assert entry["error"] == "why\\ud800"
+
+
+def test_names_of_strangers_steer_no_terminal(tmp_path: Path) -> None:
+    """In the file of acts, of attempts and of refused sign-ins; an operator reads them by tail."""
+    log, name = opened(tmp_path), "\x9b2J\u202eè😀\U000e0001\x7f"
+    done = Act(name, "", "", "h", "purge_queue", {"queue": name})
+    log.end(done, "done", "", {}, lambda: None)
+    log.end(done, "refused", name, {}, lambda: None)
+    log.sign_in_refused("http", name, "192.0.2.1", "wrong")
+    log.close()
+    files = sorted(tmp_path.glob("audit*.log"))
+    assert len(files) == 3
+    for file in files:
+        assert not {"\x9b", "\u202e", "\U000e0001", "\x7f"} & set(file.read_text())
+        (entry,) = _entries(file)
+        assert name in (entry["user"], entry["object"].get("user"))

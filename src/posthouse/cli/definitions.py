@@ -35,6 +35,7 @@ from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain, print_json, say, whole_file
 from posthouse.cli.queues.listing import all_queues
 from posthouse.model.errors import QueueError
+from posthouse.model.json_for_terminals import json_for_terminals
 from posthouse.model.text import counted
 from posthouse.security.sids import PRINCIPALS, parse_sid
 
@@ -157,7 +158,8 @@ def export(
     Example: posthouse definitions export --output definitions.json
     """
     found = read_here(remote)
-    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
+    lines = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
+    text = json_for_terminals(lines)
     if output is None:
         sys.stdout.write(text)
         return

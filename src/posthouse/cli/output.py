@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from posthouse.client.replaced_files import take_over
+from posthouse.model.json_for_terminals import ESCAPED, json_for_terminals
 
 LINE_LENGTH_MAX = 10_000
 NAMES_WIDTH_MAX = 40  # a first column up to this width is not broken
@@ -27,8 +28,6 @@ SHORT_MAX = 12  # other columns up to this width are not broken either
 BROKEN_MIN = 8  # of those that are
 GAPS = (2, 1)  # spaces between columns: two, or one where that helps
 _notes_as_json: ContextVar[bool] = ContextVar("notes_as_json", default=False)
-# Controls, invisible and direction-changing characters, lone surrogates, line separators.
-_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe(text: str) -> str:
@@ -37,7 +36,7 @@ def safe(text: str) -> str:
         return text
     return "".join(
         character.encode("unicode_escape").decode()
-        if unicodedata.category(character) in _ESCAPED
+        if unicodedata.category(character) in ESCAPED
         else character
         for character in text
     )
@@ -60,11 +59,12 @@ def json_error(error: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file that takes its name when it is whole: an earlier one stays where that fails.
 
-    The new one has the owner, the group and the permissions of the earlier one. Devices, pipes, and
-    files that another one cannot replace like that are written in place; a folder is refused.
+    The new one has the owner, the group and the permissions of the earlier one; without an earlier
+    one a private file is for its owner alone. Devices, pipes, and files that another one cannot
+    replace like that are written in place; a folder is refused.
     """
     real = Path(os.path.realpath(path))  # `resolve` has a traceback for links in a circle
     if path.exists() and not (path.is_file() and os.access(real.parent, os.W_OK)):
@@ -74,7 +74,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     partial, is_alike, in_place = real.with_name(f"{real.name}.partial"), True, False
     try:
         partial.unlink(missing_ok=True)  # a link of someone else, or left by a run that was killed
-        flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if real.exists() else 0o666
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        mode = 0o600 if private or real.exists() else 0o666
         with os.fdopen(os.open(partial, flags, mode), "wb") as out:
             if real.exists():
                 is_alike = take_over(out.fileno(), real.stat())
@@ -143,19 +144,7 @@ def print_json(value: Any) -> None:
 
 def json_line(value: Any) -> str:
     """The JSON of a value, with what JSON leaves as it is escaped: a terminal may be reading."""
-    line = msgspec.json.encode(value).decode()
-    if line.isascii():
-        return line.replace("\x7f", "\\u007f")
-    # Each character is looked at once, however often it comes: a line may be long.
-    escapes = {ord(one): escape for one in set(line) if (escape := _json_escape(one)) != one}
-    return line.translate(escapes) if escapes else line
-
-
-def _json_escape(character: str) -> str:
-    if character.isascii() or unicodedata.category(character) not in _ESCAPED:
-        return "\\u007f" if character == "\x7f" else character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return json_for_terminals(msgspec.json.encode(value).decode())
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -25,6 +25,7 @@ from msgspec import UnsetType
 
 from posthouse.api.audit import SIGN_IN, AuditEntryJson, AuditPageJson, AuditParams
 from posthouse.engine.accounts.logins import network_of
+from posthouse.model.json_for_terminals import json_for_terminals
 from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.runtime.audit.file import AuditFile, Tell
 from posthouse.runtime.audit.repeats import Repeats
@@ -218,12 +219,16 @@ def _answer(lines: list[_Line], failures: dict[int, OSError | None]) -> None:
 
 
 def _encoded(entry: AuditEntryJson) -> bytes:
-    """A line; what no UTF-8 has is escaped, as callers may have sent it."""
+    """Return a line; what no UTF-8 has, and what steers a terminal, is escaped.
+
+    Callers may have sent it, strangers too.
+    """
     try:
-        return _encode(entry) + b"\n"
+        line = _encode(entry)
     except UnicodeEncodeError:
         values = {name: _escaped(getattr(entry, name)) for name in entry.__struct_fields__}
-        return _encode(AuditEntryJson(**values)) + b"\n"
+        line = _encode(AuditEntryJson(**values))
+    return json_for_terminals(line.decode()).encode() + b"\n"
 
 
 def _escaped(value: Any) -> Any:
