@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,21 @@ def test_a_file_is_not_overwritten_by_accident(ph: Posthouse, tmp_path: Path) ->
     assert file.read_text() == "data"
     assert ph("message", "export", ORDERS, file, "--overwrite").code == 0
     assert file.read_text() == ""
+
+
+def test_a_new_file_is_private_and_an_existing_one_keeps_its_rights(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    new, shared = tmp_path / "new", tmp_path / "shared"
+    shared.touch()
+    shared.chmod(0o644)
+    before = os.umask(0)
+    try:
+        for file in (new, shared):
+            assert ph("message", "export", ORDERS, file, "--overwrite").code == 0
+    finally:
+        os.umask(before)
+    assert [file.stat().st_mode & 0o777 for file in (new, shared)] == [0o600, 0o644]
 
 
 def test_a_failed_export_leaves_no_file(ph: Posthouse, tmp_path: Path) -> None:

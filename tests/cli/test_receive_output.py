@@ -181,6 +181,23 @@ def test_a_file_for_each_body_and_its_properties_beside_it(ph: Posthouse, tmp_pa
     assert waiting(ph) == 0
 
 
+def test_files_and_a_new_folder_are_private(ph: Posthouse, tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            send(ph, "x")
+            assert ph("receive", ORDERS, "--out", folder).code == 0
+            (tmp_path / "orders").chmod(0o755)  # as it was shared by its owner
+            modes = {file.stat().st_mode & 0o777 for file in folder.iterdir()}
+            assert modes == {0o600}
+        assert folder.stat().st_mode & 0o777 == 0o755
+        assert ph("peek", ORDERS, "--out", tmp_path / "empty").code == 1
+        assert (tmp_path / "empty").stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+
+
 def test_later_files_sort_after_earlier_ones_and_nothing_is_overwritten(
     ph: Posthouse, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +20,14 @@ from posthouse.spark.queries.query import sql
 from posthouse.spark.queries.small.answers import answer as small_answer
 from posthouse.spark.queries.tables import LiveTables
 from posthouse.spark.rows.values import rows_of
-from posthouse.spark.table_files import csv_lines, json_rows, new_file, text_rows, write_file
+from posthouse.spark.table_files import (
+    csv_lines,
+    json_rows,
+    new_file,
+    text_rows,
+    write_file,
+    write_values,
+)
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:
@@ -235,6 +243,23 @@ def test_a_file_that_fails_is_not_there(spark: SparkSession, tmp_path: Path) -> 
         write_file(tmp_path / "x", broken, "csv")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text(encoding="utf-8") == "as it was"
+
+
+def test_new_files_of_rows_are_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for form in ("parquet", "json", "csv"):
+            assert write_file(tmp_path / form, pa.table({"n": [1, 2]}), form) == 2
+        write_values(tmp_path / "values", [{"n": 1}], pa.schema([("n", pa.int64())]))
+        (tmp_path / "csv").chmod(0o644)
+        write_file(tmp_path / "csv", pa.table({"n": [3]}), "csv")
+        with new_file(tmp_path / "page") as partial:
+            partial.write_text("for others too")
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    private = dict.fromkeys(("parquet", "json", "values"), 0o600)
+    assert modes == {**private, "csv": 0o644, "page": 0o666}
 
 
 def test_a_file_is_as_private_as_the_one_that_it_replaces(tmp_path: Path) -> None:

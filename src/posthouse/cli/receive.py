@@ -99,7 +99,8 @@ def receive(
 
     --out DIR writes NUMBER-LOOKUPID.body and NUMBER-LOOKUPID.json for each message. Both are
     synced to disk before the message leaves the queue. After a crash in between, the files are
-    there and the message is still in the queue; a body without its JSON file is unfinished.
+    there and the message is still in the queue; a body without its JSON file is unfinished. New
+    files, and a new folder, can be read by you alone.
 
     Example: posthouse receive './private$/orders' --count 10 --timeout 0.5 --json
 

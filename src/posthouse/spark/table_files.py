@@ -35,10 +35,11 @@ AT_ONCE: Final = 5000  # rows of one group of a Parquet file
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
+def new_file(path: Path, *, private: bool = False) -> Iterator[Path]:
     """A file beside the one that is meant; it takes its place when all is written.
 
-    It is as private as an earlier one. Devices and pipes are written as they are.
+    It is as private as an earlier one; without an earlier one a private file is for its owner
+    alone. Devices and pipes are written as they are.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
@@ -50,7 +51,7 @@ def new_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     model = path.stat() if path.exists() else None
     try:
-        if model is not None:
+        if private or model is not None:
             partial.touch(0o600)
         yield partial
         if model is not None:
@@ -65,7 +66,10 @@ def write_parquet(path: Path, frame: Frame) -> int:
     """All rows of a frame in one file; returns how many."""
     schema = arrow_schema(frame)
     cells, written = cells_of(frame), 0
-    with new_file(path) as partial, pq.ParquetWriter(partial, schema) as writer:
+    with (
+        new_file(path, private=True) as partial,
+        pq.ParquetWriter(partial, schema) as writer,
+    ):
         while portion := list(islice(cells, AT_ONCE)):
             columns = zip(*portion, strict=True)
             arrays = [
@@ -106,7 +110,7 @@ def _has_variant(data_type: DataType) -> bool:
 def write_values(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> None:
     """Rows that the driver has, in one file."""
     table = pa.Table.from_pylist(list(rows), schema)
-    with new_file(path) as partial:
+    with new_file(path, private=True) as partial:
         pq.write_table(table, partial)
 
 
@@ -116,7 +120,10 @@ def write_file(path: Path, frame: Frame, form: str) -> int:
         return write_parquet(path, frame)
     lines = map(_json_line, json_rows(frame)) if form == "json" else csv_lines(frame)
     written = 0 if form == "json" else -1  # the line with the names is not a row
-    with new_file(path) as partial, partial.open("w", encoding="utf-8", errors="replace") as out:
+    with (
+        new_file(path, private=True) as partial,
+        partial.open("w", encoding="utf-8", errors="replace") as out,
+    ):
         for line in lines:
             out.write(line + "\n")
             written += 1

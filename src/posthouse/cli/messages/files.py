@@ -139,7 +139,8 @@ def export(
 ) -> None:
     """Write messages to a file as lines of JSON, bodies in base64. They stay in the queue.
 
-    The file appears when it is complete. `message import` sends its messages again.
+    The file appears when it is complete, and a new one can be read by you alone. `message import`
+    sends its messages again.
 
     Example: posthouse message export './private$/orders' orders.jsonl --where 'priority >= 5'
     """
@@ -187,7 +188,7 @@ def _writing(file: Path) -> Iterator[BinaryIO]:
     if str(file) == STANDARD:
         yield sys.stdout.buffer
         return
-    with whole_file(file) as out:
+    with whole_file(file, private=True) as out:
         yield out
 
 

@@ -27,13 +27,16 @@ _NUMBERED: Final = re.compile(r"(\d{1,18})-\d+\.(body|json)", re.ASCII)
 
 
 class MessageFolder:
-    """Where messages are written to. It is made if it is not there; its parent has to be."""
+    """Where messages are written to. It is made if it is not there; its parent has to be.
+
+    New folders and files are for their owner alone.
+    """
 
     def __init__(self, path: Path) -> None:
         if path.exists() and not path.is_dir():
             raise typer.BadParameter(f"--out: {path} is a file; name a folder")
         if not path.exists():
-            path.mkdir()
+            path.mkdir(0o700)
             sync_folder(path.absolute().parent)
         if not os.access(path, os.W_OK | os.X_OK):
             raise typer.BadParameter(f"--out: you may not write into {path}; name another folder")
@@ -67,7 +70,7 @@ class MessageFolder:
             if body.with_suffix(PROPERTIES).exists():
                 continue
             try:
-                body.open("xb").close()
+                os.close(os.open(body, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             except FileExistsError:  # another process writes here, too
                 continue
             return body
@@ -75,7 +78,8 @@ class MessageFolder:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        with path.open("wb") as file:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(number, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
