@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -363,6 +364,22 @@ def test_a_backup_needs_a_new_folder_outside_the_home(tmp_path: Path) -> None:
             with pytest.raises(BackupRefused, match=reason):
                 backup_embedded(manager.driver, manager.store, tmp_path / target, tmp_path / "home")
         assert not any(s.pins for s in manager.store.ledger.segments.values())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder to another user")
+def test_a_backup_goes_into_no_folder_of_another_user(tmp_path: Path) -> None:
+    """Its owner could exchange the files before a restore."""
+    filled(tmp_path / "home", 5)
+    folders = {0: tmp_path / "own", 65534: tmp_path / "foreign"}
+    for owner, folder in folders.items():
+        folder.mkdir()
+        os.chown(folder, owner, -1)
+    with opened(tmp_path / "home") as manager:
+        driver, store = manager.driver, manager.store
+        with pytest.raises(BackupRefused, match="belongs to another user"):
+            backup_embedded(driver, store, folders[65534], tmp_path / "home")
+        assert list(folders[65534].iterdir()) == []
+        assert backup_embedded(driver, store, folders[0], tmp_path / "home").files
 
 
 def test_a_copy_that_was_called_off_says_so(tmp_path: Path) -> None:

@@ -163,6 +163,11 @@ def backup_embedded(
 def _require_new(target: Path, home: Path) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupRefused(f"{target} is not empty", "Name a new folder for the backup.")
+    if target.exists() and target.stat().st_uid not in (os.geteuid(), 0):
+        raise BackupRefused(
+            f"{target} belongs to another user, who could exchange the files before a restore",
+            "Name a new folder for the backup.",
+        )
     if target.absolute().is_relative_to(home.absolute()):
         raise BackupRefused(f"{target} lies in the home itself", "Name a folder outside of it.")
 
