@@ -49,8 +49,8 @@ class QueueDeletion:
         if queue.definition.role is not QueueRole.PLAIN:
             raise AccessDenied(
                 f"{queue.name} is not a queue that can be deleted",
-                "Purge it instead: posthouse queue purge. A subqueue goes away by itself when it is "
-                "empty and closed, a journal goes with its queue.",
+                "Purge it instead: posthouse queue purge. A subqueue goes away by itself when it "
+                "is empty and closed, a journal goes with its queue.",
             )
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
