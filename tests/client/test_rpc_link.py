@@ -57,6 +57,19 @@ def test_a_call_has_its_answer(peer: Peer, link: RpcLink) -> None:
     assert decode_response(PORT, link.call(PORT, b"")).port == peer.port
 
 
+def test_the_error_of_a_lost_link_keeps_nothing_of_earlier_calls(peer: Peer, link: RpcLink) -> None:
+    link.close()
+    pending = PendingCall()
+    pending.error = link.lost
+    for ask in (lambda: link.call(PORT, b""), pending.result):
+        depths = set[int]()
+        for _ in range(4):
+            with pytest.raises(LinkLost) as lost:
+                ask()
+            depths.add(len(lost.traceback))
+        assert len(depths) == 1
+
+
 def test_answers_find_the_threads_that_wait_for_them(peer: Peer, link: RpcLink) -> None:
     held = Held(peer)
     threads = []

@@ -57,7 +57,7 @@ class PendingCall:
     def result(self) -> bytes:
         """What came; raises `Fault` or `LinkLost`."""
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # that of all calls: each raise would add to it
         if self.status:
             raise Fault(self.status)
         return self.stub
@@ -114,7 +114,7 @@ class RpcLink:
         pending = PendingCall()
         with self._lock:
             if self.lost is not None:
-                raise self.lost
+                raise self.lost.with_traceback(None)
             if self._forked:
                 raise of_the_parent()
             if self._waiting and not self.connection.multiplexed:

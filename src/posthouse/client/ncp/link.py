@@ -130,7 +130,7 @@ class NcpLink:
         """One call, answered with the bytes of the reply."""
         with self._lock:
             if self._lost is not None:
-                raise self._lost
+                raise self._lost.with_traceback(None)  # each raise would add to the last one's
             if self._forked:
                 raise of_the_parent()
             self._core.ask(call.function, call.ask(asked), _now_ms())
