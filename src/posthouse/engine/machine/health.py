@@ -164,6 +164,7 @@ def unconfirmed(manager: QueueManager, queues: Collection[Queue]) -> list[Unconf
         for queue in queues
         if queue.outgoing is not None
         and queue.state.count
+        and queue.outgoing.state not in HELD
         and (age := transfer.unconfirmed_s(queue)) >= limit
     ]
     return sorted(found, key=lambda one: -one.age_s)
