@@ -89,9 +89,8 @@ def test_a_machine_that_is_asked_says_that_it_refused_the_message(pair: Neighbou
     questions = PeerQuestions(pair.here.home, peers)
     path = f"/messages/{quote(identifier, safe='')}/explain"
     pair.here.admin.services.ask_peers = awaited(questions.ask)
-    life = until(
-        lambda: (found := pair.near.call("GET", f"{path}?peers=true"))["departures"] and found
-    )
+    until(lambda: "a copy is in" in pair.near.call("GET", path)["answer"])  # it has left
+    life = pair.near.call("GET", f"{path}?peers=true")
     (asked,) = life["peers"]
     assert asked["answer"].startswith("refused here at")
     assert [one["id"] for one in asked["refusals"]] == [identifier]
