@@ -323,7 +323,7 @@ def test_a_connector_name_of_another_machine_opens_nothing(rig: PostRig) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["DIRECT=", "DIRECT=XYZ:a\\b", "orders", "", "PUBLIC=1", "DL=x", "MULTICAST=1.2.3.4:5"]
+    "text", ["DIRECT=", "DIRECT=XYZ:a\\b", "$orders", "", "PUBLIC=1", "DL=x", "MULTICAST=1.2.3.4:5"]
 )
 def test_a_text_that_is_no_name_opens_nothing(rig: PostRig, text: str) -> None:
     for access in ALL_ACCESS:

@@ -281,7 +281,7 @@ def test_the_log_has_who_changed_what(tmp_path: Path) -> None:
         await rig.post("/api/v1/users/eve/password", {"password": "other"}, token=root)
         await rig.ask("DELETE", "/api/v1/users/eve", token=root)
         await rig.ask("DELETE", at(), token=root)
-        await rig.post("/api/v1/queues", {"path": "nonsense"}, token=root)
+        await rig.post("/api/v1/queues", {"path": "non sense"}, token=root)
         assert [event.name for event in events] == [
             "user_added",
             "queue_created",

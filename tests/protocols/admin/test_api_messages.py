@@ -141,7 +141,7 @@ def test_a_transactional_message_says_so(tmp_path: Path) -> None:
         ({"correlation_id": "ab"}, 400),
         ({"correlation_id": "0x" * 20}, 400),
         ({"acknowledge": ["always"]}, 400),
-        ({"admin_queue": "nonsense"}, 422),
+        ({"admin_queue": "non sense"}, 422),
         ({"trace": r".\private$\x"}, 422),
         ({"app_specific": 1 << 32}, 400),
         ({"unknown": 1}, 400),
