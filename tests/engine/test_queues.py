@@ -189,7 +189,7 @@ def test_the_path_names_this_computer_however_it_was_spelled(rig: PostRig, spell
 @pytest.mark.parametrize(
     "name",
     [
-        "orders",
+        "$orders",
         r".\private$",
         "." + "\\private$\\" + "a" * 125,
         r".\private$\a,b",
