@@ -36,10 +36,17 @@ def environment(*packages: str, **more: str) -> dict[str, str]:
     }
 
 
-def ran(command: Sequence[str], env: Mapping[str, str], code: int = 0) -> tuple[str, str]:
+def ran(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    code: int = 0,
+    *,
+    program: str = sys.executable,
+    folder: Path = ROOT,
+) -> tuple[str, str]:
     """What a program printed that ended with this code."""
     done = subprocess.run(
-        [sys.executable, *command], env=dict(env), capture_output=True, text=True, cwd=ROOT
+        [program, *command], env=dict(env), capture_output=True, text=True, cwd=folder
     )
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
     return done.stdout, done.stderr

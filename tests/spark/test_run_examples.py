@@ -97,7 +97,8 @@ def test_the_declared_pipeline_says_what_it_makes(
     spark: SparkSession, declared: Declared, tmp_path: Path
 ) -> None:
     """Its queries run here in a session of ours; spark-pipelines runs them over Spark Connect."""
-    assert declared.outputs.keys() == declared.flows.keys() == {"orders", "customers"}
+    assert declared.outputs.keys() == {"orders", "customers", "copies"}
+    assert declared.flows.keys() == {"orders", "customers", "copied_orders"}
     stream = declared.flows["orders"].func()
     assert stream.isStreaming
     query = (
