@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 
 import pytest
@@ -16,7 +17,7 @@ import pyspark_posthouse
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import token_of
 from posthouse.spark.plain_errors import HIDDEN, plain_errors
-from posthouse.spark.quiet_daemon import CLOSED, Quiet, quiet, quiet_planning
+from posthouse.spark.quiet_daemon import CLOSED, STREAM_PLANNER, Quiet, quiet, quiet_planning
 
 NOISE = (
     "PySpark daemon failed to flush the output to the worker process:\nTraceback (most recent call "
@@ -162,6 +163,25 @@ def test_only_workers_of_the_daemon_of_pyspark_are_made_quiet(
     once = sys.stderr
     quiet_planning()
     assert sys.stderr is once
+
+
+def test_the_planner_of_a_stream_that_was_stopped_ends_without_a_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark closes its connection; whatever else ends that process is shown."""
+    own = sys.excepthook
+    monkeypatch.setattr(sys, "excepthook", own)
+    quiet_planning()
+    assert sys.excepthook is own
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec(STREAM_PLANNER, None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert find_spec(STREAM_PLANNER) is not None, "PySpark has another name for it now"
+    quiet_planning()
+    sys.excepthook(BrokenPipeError, BrokenPipeError(32, "Broken pipe"), None)
+    assert capsys.readouterr().err == ""
+    sys.excepthook(ValueError, ValueError("a fault"), None)
+    assert "ValueError: a fault" in capsys.readouterr().err
 
 
 def test_a_worker_that_only_looks_for_sources_is_quiet_too(monkeypatch: pytest.MonkeyPatch) -> None:

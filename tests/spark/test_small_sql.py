@@ -231,3 +231,19 @@ cast string interval day join left on 1 2 'x' '' = <> < + - / % || true upper ma
 def test_any_text_is_answered_or_stopped(statement: str) -> None:
     with suppress(NeedsSpark, InvalidParameter):
         answer(statement, Samples())
+
+
+def test_a_list_is_named_as_spark_names_it(tables: Samples, tmp_path: Path) -> None:
+    """Parquet files of both engines have one schema."""
+    from pyarrow import parquet
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    from posthouse.model.message_columns import Kind
+    from posthouse.spark.schema import spark_type
+    from posthouse.spark.table_files import write_file
+
+    write_file(
+        tmp_path / "a.parquet", answer("SELECT journal FROM queues.orders", tables), "parquet"
+    )
+    (field,) = parquet.read_schema(tmp_path / "a.parquet")
+    assert str(field.type) == str(to_arrow_type(spark_type(Kind.STRINGS)))

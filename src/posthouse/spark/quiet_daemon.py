@@ -4,6 +4,8 @@ Spark closes the connection to a worker as soon as `limit` or `show` have their 
 prints the trace of the broken pipe. `session()` starts this module in the place of PySpark's own
 where driver and executors are one process. Planning has a daemon of PySpark's own, which no setting
 replaces: Spark does not wait for the last bytes of a plan either, so sources call `quiet_planning`.
+The process in which a stream is planned ends when the stream is stopped, with the trace of the
+connection that was closed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 MODULE: Final = "posthouse.spark.quiet_daemon"
+STREAM_PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 CLOSED: Final = 1  # a code with which the daemon ends a worker
 _NOISE: Final = "failed to flush the output"
 _TRACE: Final = "Traceback (most recent call last):"
@@ -68,10 +71,21 @@ def quiet(worker: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quiet_planning() -> None:
-    """Gives a worker of PySpark's own daemon such a standard error; nothing elsewhere."""
+    """Gives a worker of PySpark's own daemon such a standard error, and the planner of a stream an
+    end without a trace; nothing elsewhere."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if main is not None and main.name == "pyspark.daemon" and not isinstance(sys.stderr, Quiet):
+    if main is None:
+        return
+    if main.name == "pyspark.daemon" and not isinstance(sys.stderr, Quiet):
         sys.stderr = Quiet(sys.stderr)
+    if main.name == STREAM_PLANNER and sys.excepthook is not end_quietly:
+        sys.excepthook = end_quietly
+
+
+def end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Show the error that ends a process, unless Spark has closed the connection."""
+    if not issubclass(kind, BrokenPipeError | ConnectionResetError):
+        sys.__excepthook__(kind, error, trace)
 
 
 if __name__ == "__main__":

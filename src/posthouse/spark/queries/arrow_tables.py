@@ -30,7 +30,7 @@ TYPES: Final[dict[KindOf, pa.DataType]] = {
     Kind.STRING: pa.string(),
     Kind.BINARY: pa.binary(),
     Kind.TIMESTAMP: pa.timestamp("us"),  # UTC; a zone would ask DuckDB for an extension
-    Kind.STRINGS: pa.list_(pa.string()),
+    Kind.STRINGS: pa.list_(pa.field("element", pa.string())),  # as Spark names it
     Kind.TRANSACTION: pa.struct([("id", pa.int64()), ("first", pa.bool_()), ("last", pa.bool_())]),
     DATE: pa.date32(),
     DOUBLE: pa.float64(),
