@@ -110,7 +110,7 @@ def _replaced(path: Path, by: Path) -> bool:
 def partly(done: Callable[[], str], stopped: Callable[[], str] | None = None) -> Iterator[None]:
     """Where the work ends early, what was done before that is told first; empty: nothing.
 
-    `stopped`: what Ctrl-C leaves behind, and what running the command again would do.
+    `stopped`: how far it came before Ctrl-C, and what running the command again would do.
     """
     try:
         yield

@@ -63,7 +63,7 @@ def scan_machines(
     """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
 
     The command uses management calls (MS-MQMR, TCP 135 and 2103), and asks TCP 1801 for the GUID,
-    by which migrate knows a machine. It reads no messages, and needs nothing installed on the
+    which posthouse migrate compares. It reads no messages, and needs nothing installed on the
     machines and no queue manager here. Failed questions are listed with the reason. Not tried
     against Windows.
 

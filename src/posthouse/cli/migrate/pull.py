@@ -39,8 +39,8 @@ from posthouse.model.text import counted
 PROGRESS_S: Final = 1.0
 ALONE_S: Final = 3600.0  # of a queue that takes turns with no other
 LOOK_THERE: Final = (
-    "Look at them on that machine, or run the command again when nobody locks them, before you "
-    "switch it off."
+    "Before you switch that machine off, look at them there, or run the command again when no "
+    "program locks them."
 )
 RATE_MAX: Final = 1_000_000
 Keep = Annotated[bool, typer.Option("--keep", help="Copy: leave the messages at the source.")]

@@ -35,7 +35,7 @@ from posthouse.model.text import counted
 
 ASK_S: Final = 20.0
 COUNTED_MAX: Final = 1_000
-"""Of so many messages of a queue it is seen whether all of them can be read."""
+"""Up to this number, the messages of a queue are listed, to see if all of them can be read."""
 NAME_ADDRESS: Final = "Name the old machine by its own address: --address ADDRESS."
 
 

@@ -171,7 +171,7 @@ def _identify(machine: MachineInventory, place: RemotePlace, login: RemoteLogin,
     try:
         guid = guid_of_machine(place.host, port, GUID_S)
     except (ServerUnreachable, RemoteProtocolError):
-        return  # its port may be closed; a pull says so
+        return  # its port may be closed; a pull asks again
     management = RemoteManagement(place, login, timeout_s=GUID_S)
     try:
         check_doors(management, guid, port)

@@ -1,6 +1,6 @@
-"""Waits for a machine that is away, from the first question on, and says so once.
+"""Wait for a machine that is away, from the first question on, and report the outage once.
 
-A name that nobody knows and a port of something else stay what they are: for them there is no wait.
+An unknown host name, and a port of another service, are errors at once.
 """
 
 from __future__ import annotations

@@ -126,8 +126,7 @@ def check_doors(management: RemoteManagement, guid: bytes, port: int) -> None:
         host = management.place.host
         raise InvalidParameter(
             f"{host} leads to two machines: the queue manager at port {port} has the GUID "
-            f"{format_guid(guid)}, and {computer}, whose queues are read, does not know it as its "
-            "own",
+            f"{format_guid(guid)}, which is not that of {computer}, whose queues are read",
             f"Name the port of the binary protocol of {computer}: --binary-port. If its GUID is "
             "known, name that: --guid.",
         ) from None
