@@ -202,7 +202,8 @@ def test_what_a_scan_did_not_see_is_no_success(moving: Moving) -> None:
     moving.ours.create_queue(moving.path)
     whole = json.loads(moving.inventory.read_text())
     problem = {"kind": "rights", "what": "DIRECT=OS:x", "cause": "denied"}
-    away = {"host": "away", "time": "", "problems": [problem | {"what": "the machine"}]}
+    cause = problem | {"kind": "firewall", "what": "the machine"}
+    away = {"host": "away", "time": "", "problems": [cause]}
     words = ("--inventory", moving.inventory, *moving.login())
     for gap, code, line in (
         (whole["machines"][0] | {"problems": [problem]}, 1, "not asked (rights): DIRECT=OS:x"),

@@ -25,7 +25,7 @@ from posthouse.client.remote.inventory import (
 from posthouse.model.property_ids import Vt
 from posthouse.protocols.management.stubs import PropertyValues
 from posthouse.rpc.propvariant import NULL, Variant, text, texts, vector
-from tests.cli.conftest import Posthouse
+from tests.cli.conftest import Posthouse, closed_pipe, run_into
 from tests.client.managed_peer import ManagedPeer
 from tests.client.read_serving import SecretServing, read_serving
 
@@ -128,7 +128,7 @@ def test_a_real_queue_manager_is_scanned(posthouse: Posthouse, tmp_path: Path) -
         ]
         assert posthouse("scan", host, *how, stdin=b"pw 12345678\n").code == 0
         wrong = posthouse("scan", host, *how, stdin=b"wrong\n")
-        assert wrong.code == 3
+        assert wrong.code == 1
         assert [problem["kind"] for problem in wrong.value["problems"]] == ["login"]
         body = {"name": "clerk", "doors": ["rpc"], "password": "pw 12345678"}
         with ph.connect(server.home) as qm:
@@ -520,3 +520,23 @@ def test_options_that_another_machine_does_not_have_are_refused(
     done = posthouse("queue", *words)
     assert done.code == 2
     assert cause in done.err
+
+
+def test_the_files_are_written_also_where_the_output_is_closed(
+    peer: ManagedPeer, tmp_path: Path
+) -> None:
+    """As `scan --output FILE | head` does."""
+    furnish(peer)
+    files = [tmp_path / "inventory.json", tmp_path / "page.html"]
+    words = ("scan", at(peer), "--output", str(files[0]), "--html", str(files[1]))
+    run_into(closed_pipe(), *words)
+    (machine,) = read_inventory(files[0].read_bytes()).machines
+    assert (machine.name, machine.reached) == ("winhost", True)
+    assert "winhost" in files[1].read_text()
+
+
+def test_a_machine_that_refuses_is_not_said_to_be_away(posthouse: Posthouse) -> None:
+    with read_serving(SecretServing) as server:
+        done = posthouse("scan", f"127.0.0.1:{server.rpc_port}")
+    assert done.code == 1
+    assert done.out.startswith("127.0.0.1: refused.\n")

@@ -36,7 +36,7 @@ def list_far_queues(
         for problem in found.problems:
             print_json({"problem": problem})
     if not found.complete:
-        raise typer.Exit(REFUSED if found.reached else NOT_REACHABLE)
+        raise typer.Exit(REFUSED if found.answers else NOT_REACHABLE)
     raise typer.Exit(DONE)
 
 

@@ -93,7 +93,7 @@ def scan_machines(
 
 
 def _code(machines: list[MachineInventory]) -> int:
-    if not any(machine.reached for machine in machines):
+    if not any(machine.answers for machine in machines):
         return NOT_REACHABLE
     return DONE if all(machine.complete for machine in machines) else REFUSED
 

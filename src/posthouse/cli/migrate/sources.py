@@ -205,7 +205,7 @@ class Choice(NamedTuple):
             complain(line)
         if all(machine.complete for machine in found):
             return DONE
-        return REFUSED if all(machine.reached for machine in found) else NOT_REACHABLE
+        return REFUSED if all(machine.answers for machine in found) else NOT_REACHABLE
 
     def queues(self, reach: Reach) -> list[SourceQueue]:
         """Every queue, journals before the queues that write to them."""
