@@ -17,6 +17,7 @@ from posthouse.cli.contexts import Target
 from posthouse.cli.pipelines.access import reached
 from posthouse.cli.pipelines.command import moment
 from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.extras import install
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving
 
@@ -39,7 +40,7 @@ def test_without_spark_the_remedy_is_said(
     monkeypatch.setitem(sys.modules, "pyspark", None)
     done = ph(*command)
     assert done.code == 1
-    assert "pip install 'posthouse[spark]'" in done.err
+    assert install("spark") in done.err
 
 
 def test_a_queue_that_is_not_there_is_said_before_spark_starts(ph: Posthouse) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from posthouse.model.extras import install
 from tests.cli.conftest import Posthouse
 
 COMMANDS = [
@@ -25,7 +26,7 @@ def test_without_spark_the_remedy_is_said(
     monkeypatch.setitem(sys.modules, "pyspark", None)
     done = ph(*command)
     assert done.code == 1
-    assert "pip install 'posthouse[spark]'" in done.err
+    assert install("spark") in done.err
 
 
 def test_a_file_without_spark_is_not_run(
@@ -36,7 +37,7 @@ def test_a_file_without_spark_is_not_run(
     monkeypatch.setitem(sys.modules, "pyspark", None)
     done = ph("pipeline", "run", str(file))
     assert done.code == 1
-    assert "pip install 'posthouse[spark]'" in done.err
+    assert install("spark") in done.err
 
 
 @pytest.mark.parametrize(

@@ -284,12 +284,12 @@ def test_a_login_that_cannot_be_made_here_is_told(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object, **__: object) -> None:
-        raise KerberosMissing("the extra posthouse[kerberos] is not installed")
+        raise KerberosMissing("the extra extra kerberos is not installed")
 
     monkeypatch.setattr(remote_connecting, "initiator", missing)
     with (
         reading(peer, mechanism="kerberos") as (_, queue),
-        pytest.raises(UnsupportedOperation, match=r"posthouse\[kerberos\]"),
+        pytest.raises(UnsupportedOperation, match=r"extra kerberos"),
     ):
         queue.peek(0)
 

@@ -9,6 +9,7 @@ import pytest
 
 from posthouse.cli import main
 from posthouse.cli.demo import pipeline as demo_pipeline
+from posthouse.model.extras import install
 
 
 def test_the_demonstration_pipes_its_orders_through_spark(
@@ -39,6 +40,6 @@ def test_without_spark_the_remedy_is_told(
     words = ["demo", "--home", str(tmp_path / "new"), "--orders", "200", "--json"]
     code = main.run([*words, option] if option else words)
     said = capsys.readouterr()
-    assert "pip install 'posthouse[spark]'" in said.err
+    assert install("spark") in said.err
     assert code == (2 if option else 0)
     assert option or json.loads(said.out)["piped"] is None

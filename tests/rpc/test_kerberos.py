@@ -306,7 +306,7 @@ def test_without_the_extra_it_is_said_what_is_missing(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError(f"No module named '{name}'")
 
     monkeypatch.setattr(kerberos, "import_module", missing)
-    with pytest.raises(KerberosMissing, match=r"posthouse\[kerberos\]"):
+    with pytest.raises(KerberosMissing, match=r"extra kerberos"):
         KerberosService("keytab")
     with pytest.raises(KerberosMissing):
         initiator("kerberos", "alice", "secret", "alpha", random_bytes=bytes, filetime=0)

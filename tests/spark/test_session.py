@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from setuptools import find_packages
 
+from posthouse.model.extras import install
 from posthouse.spark import SparkMissing, java
 from posthouse.spark import session as session_of
 from posthouse.spark.sessions import is_local, settings, sockets_are_safe
@@ -139,7 +140,7 @@ def test_importing_costs_no_spark() -> None:
 
 
 def test_without_spark_the_remedy_is_named() -> None:
-    assert "pip install 'posthouse[spark]'" in run(WITHOUT_SPARK)
+    assert install("spark") in run(WITHOUT_SPARK)
 
 
 def test_the_error_names_what_is_missing() -> None:

@@ -22,11 +22,11 @@ from posthouse.client.address import Address, resolve
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost, refused
 from posthouse.client.session_upgrade import OUT_OF_DATE, unreachable
 from posthouse.model.errors import QueueError, ServiceNotAvailable
+from posthouse.model.extras import install
 
 PREFIX: Final = "/api/v1"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 JSON: Final = "application/json"
-EXTRA: Final = "pip install 'posthouse[spark]'"
 RETRY_S: Final = 4.0  # how long repeatable requests are retried, unless the caller sets it
 _PAUSE_FIRST_S: Final = 0.05  # between attempts; each pause is twice as long as the one before
 _PAUSE_LAST_S: Final = 5.0
@@ -49,7 +49,7 @@ def arrow() -> Any:
         import pyarrow
         import pyarrow.ipc
     except ImportError as error:
-        raise ImportError(f"tables of messages need pyarrow: {EXTRA}") from error
+        raise ImportError(f"tables of messages need pyarrow: {install('spark')}") from error
     return pyarrow
 
 

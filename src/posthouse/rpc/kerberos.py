@@ -1,6 +1,6 @@
 """Kerberos, both ends, through `gssapi` and the library of the system ([MS-RPCE] 3.3.1.5.2.2).
 
-An extra: `pip install posthouse[kerberos]` builds it against the system's Kerberos. The exchange is
+The extra `kerberos` builds it against the system's Kerberos. The exchange is
 the one of RPC, with three tokens instead of two (RFC 4757 calls it DCE style). Tickets are asked
 for where an initiator begins, and the replay cache is written where an acceptor is asked: both are
 the library's own business, and may take their time.
@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.extras import install
 from posthouse.rpc.pac import ATTRIBUTE, DomainUser, read_logon_info
 from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused
 
@@ -40,7 +41,8 @@ def _library() -> Any:
         return import_module("gssapi")
     except (ImportError, OSError) as error:
         raise KerberosMissing(
-            f"Kerberos needs the extra posthouse[kerberos], which is not usable here: {error}"
+            f"Kerberos needs the extra kerberos, which is not usable here: {error}. Install it "
+            f"with: {install('kerberos')}"
         ) from None
 
 

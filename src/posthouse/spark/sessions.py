@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from posthouse.model.errors import InvalidParameter
+from posthouse.model.extras import install
 from posthouse.spark.java import java_home
 from posthouse.spark.quiet_daemon import MODULE as DAEMON
 from posthouse.spark.worker_home import spark_home
@@ -44,8 +45,7 @@ class SparkMissing(ImportError):
     """PySpark, pyarrow or deltalake is not installed."""
 
     def __init__(self, name: str, extra: str = "spark") -> None:
-        remedy = f"pip install 'posthouse[{extra}]'"
-        super().__init__(f"{name} is not installed. Install it with: {remedy}", name=name)
+        super().__init__(f"{name} is not installed. Install it with: {install(extra)}", name=name)
 
 
 def require_spark() -> None:

@@ -18,6 +18,7 @@ from posthouse.client.arrow_read import read
 from posthouse.client.errors import SessionLost
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, InvalidParameter, MessageStorageFailed, QueueError
+from posthouse.model.extras import install
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.names import parse_name
@@ -240,7 +241,7 @@ def test_without_pyarrow_the_remedy_is_told(
         await rig.create()
         reply = await rig.get(f"{at()}/arrow")
         assert reply.status == 501
-        assert "pip install 'posthouse[spark]'" in reply.json["error"]["remedy"]
+        assert install("spark") in reply.json["error"]["remedy"]
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "posthouse.protocols.arrow.record_batches", raising=False)

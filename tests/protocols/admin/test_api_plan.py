@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine.manager import QueueManager
+from posthouse.model.extras import install
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType
 from posthouse.model.roles import Role
@@ -273,7 +274,7 @@ def test_without_numpy_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         await rig.create()
         reply = await rig.post(PLAN, {"queues": [{"queue": ORDERS}]})
         assert reply.status == 501
-        assert "pip install 'posthouse[spark]'" in reply.json["error"]["remedy"]
+        assert install("spark") in reply.json["error"]["remedy"]
 
     monkeypatch.delitem(sys.modules, "posthouse.store.bulk_rows", raising=False)
     monkeypatch.delattr("posthouse.store.bulk_rows", raising=False)

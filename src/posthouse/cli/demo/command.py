@@ -18,12 +18,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from posthouse.cli.demo.http_orders import Posted
-from posthouse.cli.demo.pipeline import REMEDY, Piped, spark_is_there
+from posthouse.cli.demo.pipeline import Piped, spark_is_there
 from posthouse.cli.demo.public_queue import Named
 from posthouse.cli.demo.steps import Audience, Report, demonstrate
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.exit_codes import WRONG_USAGE
 from posthouse.cli.output import complain, print_json, print_table, safe, say
+from posthouse.model.extras import install
 
 STEPS = ("sending", "delivering", "receiving", "posting", "Spark")
 
@@ -87,10 +88,10 @@ def _spark(wanted: bool | None) -> bool:
     there = spark_is_there()
     if wanted and not there:
         raise CommandFailed(
-            "Spark is not installed", f"Install it with: {REMEDY}", exit_code=WRONG_USAGE
+            "Spark is not installed", f"Install it with: {install('spark')}", exit_code=WRONG_USAGE
         )
     if wanted is None and not there:
-        complain(f"The pipeline is left out, since Spark is not installed: {REMEDY}")
+        complain(f"The pipeline is left out, since Spark is not installed: {install('spark')}")
     return there if wanted is None else wanted
 
 

@@ -23,7 +23,6 @@ from posthouse.model.errors import ServiceNotAvailable
 from posthouse.runtime.home import real_clock
 
 NEEDED: Final = ("pyspark", "pyarrow", "numpy")
-REMEDY: Final = "pip install 'posthouse[spark]'"
 STEPS: Final = 5  # lines of progress
 
 

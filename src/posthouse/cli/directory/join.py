@@ -9,6 +9,7 @@ import typer
 from posthouse.cli.command import Home, Json
 from posthouse.cli.output import print_json, say
 from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.extras import install
 from posthouse.net.control_socket import default_home
 
 
@@ -31,8 +32,8 @@ def join(home: Home = None, json: Json = False) -> None:
         from posthouse.runtime.directory.join import join as join_home
     except ModuleNotFoundError as error:
         raise ServiceNotAvailable(
-            f"this needs the extra posthouse[ldap]: {error}",
-            "Install it: pip install 'posthouse[ldap]'.",
+            f"this needs the extra ldap: {error}",
+            f"Install it: {install('ldap')}",
         ) from None
     place = home or default_home()
     joined = join_home(place)

@@ -28,6 +28,7 @@ from posthouse.cli.pipelines.access import (
 )
 from posthouse.cli.pipelines.lakes import StorageOptions, storage_options, version_or_moment
 from posthouse.cli.progress import spinner
+from posthouse.model.extras import install
 
 if TYPE_CHECKING:
     import pyarrow
@@ -171,7 +172,7 @@ def _small(
     if not is_installed():
         if engine is Engine.duckdb:
             raise CommandFailed(
-                "DuckDB is not installed. Install it with: pip install 'posthouse[lake]'",
+                f"DuckDB is not installed. Install it with: {install('lake')}",
                 name="DUCKDB_NOT_INSTALLED",
             )
         return None

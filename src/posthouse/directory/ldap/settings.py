@@ -33,7 +33,7 @@ class LdapSettings(Section, frozen=True):
         Text,
         meaning(
             "`ldaps://host`, `ldap://host` or `ldapi://` and a socket. Several URLs, "
-            "separated by spaces, are tried in turn. Needs `posthouse[ldap]`."
+            "separated by spaces, are tried in turn. Needs the extra `ldap`."
         ),
     ] = ""
     domain: Annotated[
@@ -72,7 +72,7 @@ class LdapSettings(Section, frozen=True):
         ExistingFile,
         meaning(
             "Kerberos key table for `gssapi`. Tickets are requested for the principal `user`,"
-            " or for the first one in the table. Needs `posthouse[kerberos]`."
+            " or for the first one in the table. Needs the extra `kerberos`."
         ),
     ] = ""
     base: Annotated[

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from posthouse.api.queries import QueryBody, QueryResultJson
 from posthouse.api.types import Nothing
+from posthouse.model.extras import install_there
 from posthouse.protocols.handlers.context import Context
 from posthouse.protocols.handlers.query_limits import QueryCall
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Steps
-
-REMEDY: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 
 
 def run_query(context: Context, params: Nothing, body: QueryBody) -> Steps[QueryResultJson]:
@@ -22,7 +19,7 @@ def run_query(context: Context, params: Nothing, body: QueryBody) -> Steps[Query
     """
     services = context.services
     if services.query is None:
-        raise Unavailable("this queue manager answers no queries", REMEDY)
+        raise Unavailable("this queue manager answers no queries", install_there())
     run, caller = services.query, context.caller
     whole = caller.is_administrator and caller.scopes is None and not context.view.patterns
     call = QueryCall(body.statement, body.rows, caller, context.role, context.token_id, whole)

@@ -21,6 +21,7 @@ from posthouse.api.types import Nothing
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import InvalidParameter, MessageAlreadyReceived
+from posthouse.model.extras import install_there
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
@@ -32,7 +33,6 @@ from posthouse.protocols.handlers.request_steps import Steps, looked_at
 STEP_ROWS: Final = 65_536  # that one step looks at
 LOOK_MS: Final = 4  # between looks while nothing is new
 AGAIN_MS: Final = 200  # what was locked may be free without anything new
-REMEDY: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 T = TypeVar("T")
 Planned = tuple[PlanQueueJson, IdentityJson]
 
@@ -50,7 +50,7 @@ def not_loaded(error: ImportError) -> Unavailable:
     """Why what needs numpy and pyarrow cannot be used: one is missing, or does not load here."""
     package = (error.name or "").partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in ("numpy", "pyarrow"):
-        return Unavailable(f"this queue manager has no {package}", REMEDY)
+        return Unavailable(f"this queue manager has no {package}", install_there())
     return Unavailable(
         f"numpy and pyarrow cannot be loaded here: {excerpt(str(error))}",
         "See what is wrong with them where the queue manager runs: python -c 'import pyarrow'.",

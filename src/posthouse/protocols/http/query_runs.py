@@ -24,8 +24,8 @@ import msgspec
 
 from posthouse.api.queries import QueryResultJson
 from posthouse.model.errors import InsufficientResources, InvalidParameter, QueueError
+from posthouse.model.extras import install_there
 from posthouse.net.listening import Listener
-from posthouse.protocols.handlers.queries import REMEDY
 from posthouse.protocols.handlers.query_limits import QueryCall
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.http.authentication import ApiIdentity, Gate
@@ -204,7 +204,7 @@ async def _exchange(process: asyncio.subprocess.Process, asked: bytes) -> bytes:
 
 
 def _missing(cause: str, remedy: str) -> QueueError:
-    return Unavailable(cause, remedy or REMEDY)
+    return Unavailable(cause, remedy or install_there())
 
 
 _REFUSALS: Final[dict[str, Callable[[str, str], QueueError]]] = {

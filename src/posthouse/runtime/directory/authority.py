@@ -16,6 +16,7 @@ from posthouse.directory.settings import FILE_REFRESH_S, LDAP_REFRESH_S, Directo
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
+from posthouse.model.extras import install
 from posthouse.protocols.engine_calls import Call, Release
 from posthouse.runtime.directory.feed import DirectoryFeed, silent
 from posthouse.runtime.directory.file import FileAuthority
@@ -45,8 +46,8 @@ def _open_ldap(section: DirectorySettings) -> Authority:
         from posthouse.runtime.directory.ldap import open_directory_ldap
     except ModuleNotFoundError as error:
         raise ServiceNotAvailable(
-            f"[directory.ldap] needs the extra posthouse[ldap]: {error}",
-            "Install it: pip install 'posthouse[ldap]'.",
+            f"[directory.ldap] needs the extra ldap: {error}",
+            f"Install it: {install('ldap')}",
         ) from None
     return open_directory_ldap(section.ldap)
 

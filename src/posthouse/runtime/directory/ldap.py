@@ -1,7 +1,7 @@
 """A directory server as the authority over the directory: Active Directory or OpenLDAP.
 
 The first listing is a whole one. Later ones ask for what has changed since; what was deleted is
-found by whole ones, which are made as often as they are cheap. Needs `posthouse[ldap]`.
+found by whole ones, which are made as often as they are cheap. Needs the extra `ldap`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A connection to a directory server: server selection, encryption, login.
 
-Needs `posthouse[ldap]`. Calls block, with a limit of time each; one thread makes them.
+Needs the extra `ldap`. Calls block, with a limit of time each; one thread makes them.
 """
 
 from __future__ import annotations

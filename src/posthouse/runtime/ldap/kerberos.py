@@ -1,6 +1,6 @@
 """The login at a directory server with a Kerberos ticket: SASL GSSAPI (RFC 4752).
 
-Needs `posthouse[kerberos]`. The library for LDAP has such a login too; it stumbles over servers
+Needs the extra `kerberos`. The library for LDAP has such a login too; it stumbles over servers
 that offer no sealing of their own because TLS does that, and takes a refusal for a token.
 """
 
@@ -17,6 +17,7 @@ from ldap3.protocol.sasl.sasl import send_sasl_negotiation
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap.settings import LdapSettings
+from posthouse.model.extras import install
 
 _IN_PROGRESS: Final = 14
 _SUCCESS: Final = 0
@@ -81,9 +82,7 @@ def _library() -> Any:
     try:
         return import_module("gssapi")
     except ImportError as error:
-        raise AuthorityAway(
-            f"gssapi needs an extra, pip install 'posthouse[kerberos]': {error}"
-        ) from None
+        raise AuthorityAway(f"gssapi needs an extra: {install('kerberos')}: {error}") from None
 
 
 def credentials(gssapi: Any, settings: LdapSettings) -> Any:

@@ -1,6 +1,6 @@
 """Spans as OpenTelemetry has them, sent by its exporter for OTLP over HTTP.
 
-The one module that needs the extra `posthouse[otel]`.
+The one module that needs the extra `otel`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class TelemetrySettings(Section, frozen=True):
         text(
             1024,
             "URL that spans are posted to, such as `http://collector:4318/v1/traces`. Empty: no "
-            "tracing. Needs the extra `posthouse[otel]`.",
+            "tracing. Needs the extra `otel`.",
         ),
     ] = ""
     headers_file: Annotated[

@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from posthouse.formats.trace_headers import context_in
+from posthouse.model.extras import install
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.telemetry.settings import TelemetrySettings
 from posthouse.runtime.telemetry.span_queue import Exporter, SpanQueue
@@ -94,7 +95,7 @@ def open_exporter(settings: TelemetrySettings, home: Path, name: str, version: s
     except ImportError:
         raise TracingRefused(
             "[telemetry] endpoint needs OpenTelemetry, which is not installed. Install it with "
-            "pip install 'posthouse[otel]', or leave endpoint out."
+            f"{install('otel')}, or leave endpoint out."
         ) from None
     headers = read_headers(home / settings.headers_file) if settings.headers_file else None
     return OtlpExporter(settings, home, headers, name, version)

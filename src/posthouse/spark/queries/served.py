@@ -24,6 +24,7 @@ import msgspec
 from posthouse.client.address import Address
 from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import QueueError
+from posthouse.model.extras import install_there
 
 BESIDE: Final = 1 << 30  # of address space for programs, threads and their stacks
 RESULT_MAX: Final = 8 << 20  # bytes of JSON; an answer with fewer rows follows
@@ -32,7 +33,6 @@ _NARROWER: Final = "Name fewer columns, add a condition or a LIMIT, or use posth
 _ELSEWHERE: Final = "Write it in another way, or let Spark answer it with posthouse pipeline sql."
 # What DuckDB states where memory ends; it would go on in files, which it has none of.
 _MEMORY: Final = ("Out of Memory", "LocalFileSystem has been disabled")
-_INSTALL: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 
 
 class Asked(msgspec.Struct):
@@ -86,7 +86,9 @@ def answered(asked: Asked) -> dict[str, Any]:
         return _result(asked)
     except ImportError as error:
         missing = error.name or "a package"
-        return _error("missing", f"this queue manager has no {missing.partition('.')[0]}", _INSTALL)
+        return _error(
+            "missing", f"this queue manager has no {missing.partition('.')[0]}", install_there()
+        )
     except QueueError as error:
         return _error("statement", error.cause, error.remedy)
     except MemoryError:
