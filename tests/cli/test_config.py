@@ -41,6 +41,9 @@ def test_a_file_is_checked(posthouse: Posthouse, tmp_path: Path) -> None:
         ("[nothing]", "[nothing]: there is no such section"),
         ("[store]\nexpress_memory = 'much'", "is not a size"),
         ("x", "not TOML"),
+        ('name = "X"', ": name: this belongs to a section: write it below [queue_manager]"),
+        ("[queue_manager]\nname = X", "column 8)'; a text stands in quotes: name = "),
+        ("[admin]\nport = 'x'", "[admin] port: expected int, got str; allowed: "),
     ],
 )
 def test_a_mistake_is_named(posthouse: Posthouse, tmp_path: Path, text: str, problem: str) -> None:
@@ -54,6 +57,14 @@ def test_a_mistake_is_named(posthouse: Posthouse, tmp_path: Path, text: str, pro
 def test_a_file_that_is_named_has_to_be_there(posthouse: Posthouse, tmp_path: Path) -> None:
     refused = posthouse("config", "check", "--config", tmp_path / "none.toml")
     assert (refused.code, "there is no such file" in refused.err) == (2, True)
+
+
+def test_a_home_that_is_a_file_is_called_one(posthouse: Posthouse, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for words in (("serve",), ("config", "check")):
+        refused = posthouse(*words, "--home", tmp_path / "file")
+        assert refused.code == 2
+        assert refused.err == f"{tmp_path}/file: this is a file, and a home is a folder.\n"
 
 
 def test_what_is_shown_is_a_file_of_settings(posthouse: Posthouse, tmp_path: Path) -> None:

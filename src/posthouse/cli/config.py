@@ -57,11 +57,18 @@ def register(app: typer.Typer) -> None:
 def check(home: HomeOfFile = None, config: File = None, json: Json = False) -> None:
     """Check a file of settings, as `posthouse serve` does, without starting anything.
 
-    Exit code 2 if there is a mistake: each is a line with section, setting and what is allowed.
+    Files that it names are read, and its addresses have to be those of this machine; ports that
+    are in use are not looked at, since the queue manager itself may run. Exit code 2 if there is a
+    mistake: each is a line with section, setting and what is allowed.
 
     Example: posthouse config check --config posthouse.toml
     """
+    # Here, because TLS and Kerberos take longer to load than other commands take altogether.
+    from posthouse.runtime.start_checks import start_faults
+
     settings, source, found = _read(home, config)
+    if faults := start_faults(settings, (home or default_home()).absolute()):
+        raise _wrong(SettingsError(str(source), faults))
     changed = sum(1 for _ in _changed(settings))
     if json:
         print_json({"file": str(source), "exists": found, "changed": changed, "problems": []})
@@ -120,7 +127,11 @@ def _read(home: Path | None, config: Path | None) -> tuple[Settings, Path, bool]
     try:
         return read_settings(source, must_exist=config is not None), source, source.exists()
     except SettingsError as error:
-        raise CommandFailed(str(error), exit_code=WRONG_USAGE, name="WRONG_SETTINGS") from None
+        raise _wrong(error) from None
+
+
+def _wrong(error: SettingsError) -> CommandFailed:
+    return CommandFailed(str(error), exit_code=WRONG_USAGE, name="WRONG_SETTINGS")
 
 
 def _sections(settings: Settings) -> Iterator[tuple[str, Any, Any]]:

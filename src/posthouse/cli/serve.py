@@ -114,5 +114,7 @@ def _welcome(ready: dict[str, object]) -> None:
         say(f"{ready['name']} is ready: a Posthouse {ready['version']} queue manager.")
         log = ready["log"] or "standard error"
         print_pairs({"home": str(ready["home"]), "log": str(log), **endpoints})
+        if url := ready["console"]:
+            say(f"Console: {url} (posthouse token create --role operate makes a token for it).")
         say("Ctrl-C stops it.")
         sys.stdout.flush()

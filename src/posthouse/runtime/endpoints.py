@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.protocols.handlers.audit_trail import Act, AuditTrail, NoTrail
-from posthouse.protocols.handlers.content_view import parse_masks
 from posthouse.protocols.http.door import Admin
 from posthouse.protocols.http.query_runs import QueryRuns
 from posthouse.protocols.http.server import AdminServer, ControlSocket
@@ -31,26 +29,28 @@ from posthouse.protocols.remote_read.server import (
 from posthouse.protocols.rpc_callers import Acted, RemoteAct
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
-from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.runtime.audit.log import AuditLog
 from posthouse.runtime.backup import backup
 from posthouse.runtime.key_file import KeyFile
-from posthouse.runtime.listen_errors import NotStarted
 from posthouse.runtime.logs import place_of
 from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.process_metrics import certificate_metrics, free_bytes, process_metrics
 from posthouse.runtime.serve import DoorAddress, Service, event_writer
+from posthouse.runtime.start_checks import (
+    check_admin,
+    open_keytab,
+    span_exporter,
+    winbind_library,
+)
 from posthouse.runtime.telemetry.tracing import (
     MessageTracing,
     TracingDoor,
-    TracingRefused,
-    open_exporter,
     span_metrics,
 )
 from posthouse.runtime.tls_contexts import has_http, has_srmp
-from posthouse.runtime.winbind import Winbind, WinbindMissing, load_library
+from posthouse.runtime.winbind import Winbind
 from posthouse.runtime.winbind_logins import WinbindLogins
 
 _AUDIT_TROUBLE = frozenset({"audit_not_written"})
@@ -146,7 +146,7 @@ def remote_read_node(service: Service, audit: AuditTrail | None = None) -> Remot
         ServerNames(service.name, domain),
         memory=service.memory,
         bug=_fault_writer(service),
-        kerberos=kerberos_service(service),
+        kerberos=open_keytab(section, service.home),
         domain=_domain_logins(service),
     )
     node.remote.logins.told = _login_writer(service, audit, "rpc")
@@ -183,26 +183,11 @@ def _add_management(service: Service, node: RemoteReadNode, acted: Acted) -> Non
     node.add(management.interface, ANNOTATION, management.calls)
 
 
-def kerberos_service(service: Service) -> KerberosService | None:
-    """Kerberos with the key table of the settings; its path is relative to the home."""
-    keytab = service.settings.rpc.keytab
-    if not keytab:
-        return None
-    try:
-        return KerberosService(str(service.home / keytab))
-    except KerberosMissing as error:
-        raise NotStarted(f"[rpc] keytab cannot be used: {error}") from None
-
-
 def _domain_logins(service: Service) -> WinbindLogins | None:
-    """Winbind, which may come later than this program; its library has to be there."""
     section = service.settings.rpc
-    if not section.winbind:
+    library = winbind_library(section)
+    if library is None:
         return None
-    try:
-        library = load_library()
-    except WinbindMissing as error:
-        raise NotStarted(str(error)) from None
     return WinbindLogins(lambda: Winbind(library), section.winbind_ms)
 
 
@@ -333,11 +318,7 @@ def make_admin(
 ) -> Admin:
     """What the admin endpoint and the control socket share."""
     section = service.settings.admin
-    try:
-        parse_masks(section.masks)
-        parse_peers(section.explain_peers)
-    except QueueError as error:
-        raise NotStarted(f"[admin]: {error.cause}. {error.remedy}") from None
+    check_admin(section)
     keys = KeyFile(service.home, service.started.manager.accounts.sealed_records)
     admin = Admin(
         service.desk,
@@ -411,12 +392,9 @@ def _fault_writer(service: Service) -> Callable[[Exception], None]:
 def message_tracing(service: Service) -> MessageTracing | None:
     """Traces of messages, where the settings name a collector."""
     settings, loop = service.settings.telemetry, asyncio.get_running_loop()
-    if not settings.endpoint:
+    exporter = span_exporter(service.settings, service.home, service.name, service.version)
+    if exporter is None:
         return None
-    try:
-        exporter = open_exporter(settings, service.home, service.name, service.version)
-    except (TracingRefused, OSError) as error:
-        raise NotStarted(str(error)) from None
 
     def tell(why: str) -> None:
         service.log.warning("spans_not_taken", endpoint=settings.endpoint, why=why)

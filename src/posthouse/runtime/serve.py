@@ -20,7 +20,6 @@ import msgspec
 
 from posthouse.engine.ledger.effects import Event
 from posthouse.engine.settings import name_fault
-from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.settings_kinds import is_address
 from posthouse.net.connections import Connections, Room
@@ -55,8 +54,8 @@ from posthouse.runtime.settings.file import (
     read_settings,
 )
 from posthouse.runtime.settings.settings import Settings
+from posthouse.runtime.start_checks import peer_url
 from posthouse.runtime.systemd_notify import Notifier, keep_telling
-from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 
 LOCAL_MAX = 1_000  # connections of the control socket
@@ -411,10 +410,7 @@ class Server:
         self.tls_files.give("transactions", self._coordination.use_tls)
         scheme, endpoint = "https" if admin.certificate else "http", self.endpoints.get("admin")
         url = section.url or (f"{scheme}://{endpoint}" if endpoint else "")
-        try:
-            self.started.manager.transactions.set_url(check_url(url) if url else "")
-        except QueueError as error:
-            raise NotStarted(f"[transactions] url: {error}") from None
+        self.started.manager.transactions.set_url(peer_url(url))
         self._coordination.start()
 
     def _announce(self) -> None:

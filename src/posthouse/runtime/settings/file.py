@@ -51,6 +51,10 @@ def read_settings(path: Path, *, must_exist: bool = True) -> Settings:
     except OSError as error:
         if isinstance(error, PermissionError) and not must_exist:
             raise  # it is the home that cannot be used
+        if isinstance(error, NotADirectoryError):
+            raise SettingsError(
+                str(path.parent), ["this is a file, and a home is a folder"]
+            ) from None
         raise SettingsError(str(path), [error.strerror or str(error)]) from None
     if len(data) > FILE_SIZE_MAX:
         raise SettingsError(str(path), [f"the file is larger than {FILE_SIZE_MAX} bytes"])
@@ -62,7 +66,8 @@ def parse_settings(data: bytes, source: str = SETTINGS_NAME) -> Settings:
     try:
         table = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise SettingsError(source, [f"not TOML: {excerpt(str(error))}"]) from None
+        hint = '; a text stands in quotes: name = "ALPHA"' if "Invalid value" in str(error) else ""
+        raise SettingsError(source, [f"not TOML: {excerpt(str(error))}{hint}"]) from None
     problems: list[str] = []
     sections: dict[str, Any] = {}
     for name, value in table.items():
@@ -70,6 +75,10 @@ def parse_settings(data: bytes, source: str = SETTINGS_NAME) -> Settings:
         if section is None:
             near = nearest(name, list(fields_of(Settings)))
             shown = excerpt(name)[1:-1]
+            home = None if isinstance(value, dict) else _section_with(name)
+            if home is not None:
+                problems.append(f"{shown}: this belongs to a section: write it below [{home}]")
+                continue
             problems.append(f"[{shown}]: there is no such section; the nearest is [{near}]")
         else:
             sections[name] = _section(name, section, value, problems)
@@ -129,15 +138,21 @@ def _value(section_name: str, key: str, section: type[Struct], given: object) ->
 
 
 def _unknown(section_name: str, key: str, known: list[str]) -> str:
-    homes = [name for name, section in fields_of(Settings).items() if key in fields_of(section)]
-    if homes:
-        return f"there is no such setting here; it belongs to [{homes[0]}]"
+    home = _section_with(key)
+    if home is not None:
+        return f"there is no such setting here; it belongs to [{home}]"
     return f"there is no such setting; the nearest is {nearest(key, known)} in [{section_name}]"
+
+
+def _section_with(key: str) -> str | None:
+    """Return the first section that has a setting of this name."""
+    sections = fields_of(Settings).items()
+    return next((name for name, section in sections if key in fields_of(section)), None)
 
 
 def _reason(text: str) -> str:
     """msgspec's words without its marks: `Expected int >= 1`."""
-    text = text.replace("`", "").partition(" - at ")[0]
+    text = text.replace("`", "").replace(" | null", "").partition(" - at ")[0]
     return text[:1].lower() + text[1:]
 
 
