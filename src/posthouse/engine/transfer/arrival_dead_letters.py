@@ -85,8 +85,8 @@ class RefusedDeadLetters:
         if message_class not in _ALWAYS and not (
             message_class in _LIMITED
             and self._has_room(queue, size)
-            and self._may_send(arrival)
             and self._take_part(source_of(peer.host), size)
+            and self._may_send(arrival)  # last, since it may look at every queue
         ):
             return False
         kept = queue.has_room_for(size)
