@@ -93,8 +93,7 @@ def test_the_hint_names_where_this_was_installed_from(hint: object, tmp_path: Pa
     assert hint({"url": url, "dir_info": {}}) == f"{pip} '{folder}[spark]'"
     git = {"url": "https://example.org/p.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
     assert hint(git) == f"{pip} 'posthouse[spark] @ git+https://example.org/p.git@abc'"
-    folder.rmdir()
     checkout = f"{pip} '.[spark]' in a checkout of Posthouse"
-    for gone in ({"url": url, "dir_info": {}}, None, [], {"url": "https://x/p.whl"}):
-        assert hint(gone) == checkout
+    for other in (None, [], {"url": "https://x/p.whl"}):
+        assert hint(other) == checkout
     assert hint(PackageNotFoundError) == checkout

@@ -89,7 +89,8 @@ def test_the_ready_file_says_where_we_are(tmp_path: Path) -> None:
 
     rig.run(client)
     (ready,) = seen
-    assert set(ready) == {"pid", "name", "guid", "home", "log", "version", "endpoints"}
+    keys = {"pid", "name", "guid", "home", "log", "version", "endpoints", "console"}
+    assert set(ready) == keys
     assert (ready["pid"], ready["name"], ready["version"]) == (os.getpid(), "ALPHA", "9.9")
     assert ready["home"] == str(rig.home)
     assert rig.told == seen

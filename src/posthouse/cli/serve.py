@@ -114,7 +114,7 @@ def _welcome(ready: dict[str, object]) -> None:
         say(f"{ready['name']} is ready: a Posthouse {ready['version']} queue manager.")
         log = ready["log"] or "standard error"
         print_pairs({"home": str(ready["home"]), "log": str(log), **endpoints})
-        if url := ready["console"]:
-            say(f"Console: {url} (posthouse token create --role operate makes a token for it).")
+        if ready["console"]:
+            say(f"Console: {ready['console']} Sign in with: posthouse token create --role operate")
         say("Ctrl-C stops it.")
         sys.stdout.flush()

@@ -1,8 +1,8 @@
 """How an extra is added to this installation, from the place that it was installed from.
 
-Error texts name a command that works today. Nobody owns the name `posthouse` on the package index,
-so no text tells to install anything from there by that name: whoever registers it would run code on
-these machines. A test over all texts and pages holds that.
+Error texts name a command that works today. The name `posthouse` is free on the package index, so
+no text asks to install anything from there by that name: a stranger who registers it would run code
+on these machines. A test over all texts and pages holds that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import shlex
 import sys
 from functools import cache
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _IN_A_CHECKOUT = "."
@@ -50,5 +49,4 @@ def _source() -> str:
     if vcs:
         return f"{vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}".rstrip("@")
     parts = urlsplit(url)
-    path = unquote(parts.path)
-    return path if parts.scheme == "file" and Path(path).exists() else _IN_A_CHECKOUT
+    return unquote(parts.path) if parts.scheme == "file" else _IN_A_CHECKOUT

@@ -383,7 +383,7 @@ def missing_files(home: Path) -> list[str]:
     """Return the certificate files of the settings of a home that are not there."""
     try:
         settings = read_settings(home / SETTINGS_NAME, must_exist=False)
-    except SettingsError:  # `serve` says what is wrong
+    except SettingsError:  # `serve` refuses them by name
         return []
     files = dict.fromkeys(file for use in tls_uses(settings, home) for file in use.files)
     return [str(file) for file in files if not file.exists()]

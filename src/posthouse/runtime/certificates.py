@@ -53,7 +53,7 @@ class _Held:
         self.valid = _validity(self.use.certificate)
 
     def warning(self, utc_s: float) -> str:
-        """Return what an operator has to know about the end of the certificate, if anything."""
+        """Return the words about the end of the certificate; empty while it is far away."""
         if self.valid is None:
             return ""
         begin_s, end_s = self.valid

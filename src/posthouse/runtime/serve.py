@@ -424,6 +424,7 @@ class Server:
             "log": str(self.home.path / self.settings.log.file) if self.settings.log.file else "",
             "version": self.options.version,
             "endpoints": self.endpoints,
+            "console": self._console(),
         }
         if self.options.ready_file is not None:
             try:
@@ -436,6 +437,12 @@ class Server:
             self.options.tell(ready)
         self.log.info("started", name=name, guid=guid, pid=os.getpid(), **self.endpoints)
         self.notifier.ready(f"queue manager {name}")
+
+    def _console(self) -> str:
+        """Return the address of the console; empty where it is not served."""
+        admin, endpoint = self.settings.admin, self.endpoints.get("admin", "")
+        scheme = "https" if admin.certificate else "http"
+        return f"{scheme}://{endpoint}/console/" if endpoint and admin.serves_console else ""
 
     # -- while it runs
 

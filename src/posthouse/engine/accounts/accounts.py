@@ -60,7 +60,7 @@ class BinderyUsers(Protocol):
         ...
 
     def sealed_records(self) -> Iterator[SealedRecord]:
-        """Yield the passwords of objects that are no users."""
+        """Yield the passwords of objects other than users."""
         ...
 
 

@@ -19,7 +19,7 @@ def run_query(context: Context, params: Nothing, body: QueryBody) -> Steps[Query
     """
     services = context.services
     if services.query is None:
-        raise Unavailable("this queue manager answers no queries", install_there())
+        raise unavailable("this queue manager answers no queries")
     run, caller = services.query, context.caller
     whole = caller.is_administrator and caller.scopes is None and not context.view.patterns
     call = QueryCall(body.statement, body.rows, caller, context.role, context.token_id, whole)
@@ -27,3 +27,8 @@ def run_query(context: Context, params: Nothing, body: QueryBody) -> Steps[Query
         answer = yield context.memory.until_gone(lambda: run(call))
     assert isinstance(answer.value, QueryResultJson)
     return answer.value
+
+
+def unavailable(cause: str, remedy: str = "") -> Unavailable:
+    """Return the refusal of a query that this installation cannot answer."""
+    return Unavailable(cause, remedy or install_there())

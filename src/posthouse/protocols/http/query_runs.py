@@ -24,10 +24,9 @@ import msgspec
 
 from posthouse.api.queries import QueryResultJson
 from posthouse.model.errors import InsufficientResources, InvalidParameter, QueueError
-from posthouse.model.extras import install_there
 from posthouse.net.listening import Listener
+from posthouse.protocols.handlers.queries import unavailable
 from posthouse.protocols.handlers.query_limits import QueryCall
-from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.http.authentication import ApiIdentity, Gate
 from posthouse.protocols.http.background_work import is_of_owner
 from posthouse.protocols.http.connection import HttpConnection
@@ -203,12 +202,8 @@ async def _exchange(process: asyncio.subprocess.Process, asked: bytes) -> bytes:
     return bytes(text)
 
 
-def _missing(cause: str, remedy: str) -> QueueError:
-    return Unavailable(cause, remedy or install_there())
-
-
 _REFUSALS: Final[dict[str, Callable[[str, str], QueueError]]] = {
     "statement": InvalidParameter,
-    "missing": _missing,
+    "missing": unavailable,
     "memory": InsufficientResources,
 }

@@ -269,7 +269,7 @@ class BinderyLogins(BinderyRights):
         return self.accounts.add(one.name, groups=groups, doors=())
 
     def sealed_records(self) -> Iterator[SealedRecord]:
-        """Yield the passwords of objects that are no users."""
+        """Yield the passwords of objects other than users."""
         for one in self.objects.by_id.values():
             if one.stored.password:
                 opened = partial(open_netware_hash, one.stored.password, owner=_owner(one))
