@@ -253,6 +253,7 @@ def test_a_break_leaves_the_consumer_as_it_is(peer: Peer, prefetch: int) -> None
         for message in queue.consume(timeout=0, prefetch=prefetch):
             assert message.body == b"later"
             break
+        assert queue.peek(5).body == b"later", "behind it on the same connection"
         assert peer.locked == {}, "one that was dropped gives back"
     assert len(peer.messages) == 1
 
