@@ -78,11 +78,14 @@ class ErrorBody(Json):
 
     name: str
     code: U32
-    hex: Annotated[str, Meta(pattern="^0x[0-9A-F]{8}$", description="`code` as MSMQ prints it")]
     cause: str
     remedy: str
+    hex: Annotated[str, Meta(description="`code` as MSMQ prints it, `0xC00E0003`")] = ""
     row: int | UnsetType = UNSET  # of rows that are to be messages: which one, from 0 on
     column: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        self.hex = hex_code(self.code)  # an older queue manager does not give it
 
     @classmethod
     def of(cls, error: QueueError) -> ErrorBody:
@@ -90,7 +93,6 @@ class ErrorBody(Json):
         return cls(
             name=error.name,
             code=error.code,
-            hex=hex_code(error.code),
             cause=error.cause,
             remedy=error.remedy,
         )

@@ -399,9 +399,9 @@ export interface EnterprisePart {
 export interface ErrorBody {
   name: string;
   code: number;
-  hex: string;
   cause: string;
   remedy: string;
+  hex?: string;
   row?: number;
   column?: string;
 }
