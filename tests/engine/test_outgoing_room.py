@@ -9,6 +9,7 @@ import pytest
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import InsufficientResources
+from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueAccessType
 from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
@@ -89,6 +90,25 @@ def test_a_list_of_queues_finds_room_too() -> None:
     ask(rig, "192.0.2.9", "a", "b")
     rig.open(",".join(rf"DIRECT=OS:B\private$\{n}" for n in range(4)), SEND)
     assert waiting(rig) == [f"B {n}" for n in range(4)]
+
+
+def test_the_queues_of_a_list_do_not_give_way_to_each_other() -> None:
+    rig = AnswerRig(outgoing_queues_max=2)
+    ask(rig, "192.0.2.9", "a")
+    rig.send(BETA, b"x")
+    answers, idle = r"DIRECT=TCP:192.0.2.9\private$\a", r"DIRECT=OS:IDLE\private$\q"
+    with pytest.raises(InsufficientResources):
+        rig.open(rf"DIRECT=OS:NEW\private$\q,{answers}", SEND)
+    assert waiting(rig) == ["192.0.2.9 a", "BETA far"]
+    rig = AnswerRig(outgoing_queues_max=2)
+    rig.send(BETA, b"x")
+    rig.close(rig.open(idle, SEND))
+    with pytest.raises(InsufficientResources):
+        rig.open(rf"DIRECT=OS:NEW\private$\q,{idle}", SEND)
+    rig.send(f"{BETA},{idle}", b"both")
+    assert [deserialize(packet).body for packet in rig.sent(idle)] == [b"both"]
+    assert not rig.manager.queues.find_outgoing(parse_format_name(idle)).descriptors
+    rig.check_books()
 
 
 def test_a_queue_that_is_used_from_here_gives_way_no_longer() -> None:

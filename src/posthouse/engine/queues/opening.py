@@ -137,20 +137,26 @@ class Opening:
             raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
         self._check_handles(caller, 1 + len(name.names))
         found = [self._find(element, access, share, caller) for element in name.names]
-        self._registry.outgoing_room.require(found.count(None))
         descriptor = self._new(None, access, share, str(name), caller, association)
+
+        def nested(queue: Queue, element: FormatName) -> OpenQueueDescriptor:
+            return self._new(queue, access, share, str(element), caller, descriptor)
+
         # The elements belong to the list, not to the session: they cannot be named or closed by
-        # themselves.
-        descriptor.nested = tuple(
-            self._new(
-                queue or self._make(element, access),
-                access,
-                share,
-                str(element),
-                caller,
-                descriptor,
-            )
+        # themselves. Those that are there are open before others get room, and do not give way.
+        there = [
+            None if queue is None else nested(queue, element)
             for element, queue in zip(name.names, found, strict=True)
+        ]
+        descriptor.nested = tuple(filter(None, there))
+        try:
+            self._registry.outgoing_room.require(found.count(None))
+        except InsufficientResources:
+            self.close(descriptor)
+            raise
+        descriptor.nested = tuple(
+            one or nested(self._make(element, access), element)
+            for element, one in zip(name.names, there, strict=True)
         )
         return descriptor
 
