@@ -309,6 +309,20 @@ def test_messages_to_other_machines_go_to_their_outgoing_queue(rig: BridgeRig) -
     assert (outgoing.definition.format_name, outgoing.state.count) == (name, 1)
 
 
+def test_a_queue_that_was_made_for_answers_keeps_what_is_told_to_it(rig: BridgeRig) -> None:
+    """It no longer gives way when there are too many outgoing queues."""
+    name = "DIRECT=OS:BETA\\private$\\results"
+    rig.jobs("set_bridge", rig.super, rig.q, finished_queue=name)
+    registry = rig.manager.jobs.bridge._registry
+    rig.run(lambda _: registry.sending_target(parse_name(name), made_for="192.0.2.9"))
+    (outgoing,) = rig.manager.queues.outgoing_queues()
+    assert outgoing.definition.made_for
+    rig.submit()
+    rig.jobs("remove_job_from_queue", rig.user("ANNA"), rig.q, 1)
+    assert outgoing.state.count == 1
+    assert not outgoing.definition.made_for
+
+
 def test_a_queue_that_cannot_be_told_does_not_keep_the_job(rig: BridgeRig) -> None:
     rig.create("tx", transactional=True)
     rig.jobs("set_bridge", rig.super, rig.q, finished_queue=".\\private$\\tx")

@@ -274,12 +274,11 @@ class JobBridge:
             if self._registry.find_local(name) is None:
                 raise AccessDenied(f"{name} is a queue that the sender may not send to")
         target = self._registry.find_target(name)
-        if target is None:
+        if target is None or target.outgoing is not None:
             return self._registry.sending_target(name, change)
-        if target.outgoing is None:
-            if target.definition.role is not QueueRole.PLAIN:
-                raise AccessDenied(f"{name} is not a queue of applications")
-            self._registry.guard(target).require(caller, WRITE_MESSAGE)
+        if target.definition.role is not QueueRole.PLAIN:
+            raise AccessDenied(f"{name} is not a queue of applications")
+        self._registry.guard(target).require(caller, WRITE_MESSAGE)
         return target
 
     def _message(self, name: PathName | FormatName, job: Job, row: EndedJob) -> Message:
