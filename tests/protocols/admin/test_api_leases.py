@@ -352,6 +352,30 @@ def test_a_lease_ends_with_its_token_and_its_user(tmp_path: Path, way: str) -> N
     with_api(tmp_path, work)
 
 
+def test_a_lease_that_was_renewed_ends_with_the_token_of_that(tmp_path: Path) -> None:
+    """A program changes its token, and goes on with what it has."""
+
+    async def work(rig: ApiRig) -> None:
+        await filled(rig)
+        eve = await rig.user("eve", role=Role.OPERATE)
+        await rig.post(f"{at()}/access/grant", {"who": "eve", "rights": ["receive"]})
+        found = await lease(rig, lease_s=3600, options={"token": eve})
+        reply = await rig.post("/api/v1/tokens", {"user": "eve", "role": "operate"})
+        options = {"token": reply.json["token"]}
+        path = f"/api/v1/leases/{found['lease']}/renew"
+        assert (await rig.post(path, {"lease_s": 60}, **options)).status == 200
+        tokens = (await rig.get("/api/v1/tokens")).json["tokens"]
+        of_eve = [one["id"] for one in tokens if one["user"] == "eve"]
+        of_eve.sort(key=lambda one: one in options["token"])  # that of the renewal last
+        counted = []
+        for token in of_eve:
+            await rig.ask("DELETE", f"/api/v1/tokens/{token}")
+            counted.append(await counts(rig))
+        assert counted == [(3, 1), (3, 0)]
+
+    with_api(tmp_path, work)
+
+
 def test_a_lease_ends_as_its_token_expires(tmp_path: Path, monkeypatch: Any) -> None:
     over: list[str] = []
 

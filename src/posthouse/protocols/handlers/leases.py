@@ -140,10 +140,14 @@ def end_lease(
 def renew_lease(
     manager: QueueManager, context: Context, params: LeaseParams, body: LeaseRenewBody
 ) -> LeaseJson:
-    """Renews a lease: its messages stay locked for this long from now on."""
+    """Renews a lease: its messages stay locked for this long from now on.
+
+    It ends with the token of this call, so a program can change its token meanwhile.
+    """
     lease = context.services.leases.find(manager, context.caller.sid, params.id)
     manager.queues.check_rights_of_now(lease.descriptor, context.caller)
     lease.ends_ms = manager.machine.now_ms + body.lease_s * 1000
+    lease.token_id = context.token_id
     return LeaseJson(lease=params.id, left=lease.lookup_ids, lease_s=body.lease_s)
 
 
