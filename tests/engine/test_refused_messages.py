@@ -149,6 +149,17 @@ def test_long_labels_and_names_take_no_more_than_their_part(
     assert 5 < len(found) < 20
 
 
+def test_texts_of_a_message_over_http_are_cut_in_the_list_and_in_the_log() -> None:
+    rig = WebRig()
+    url = f"http://alpha/msmq/private$/{'q' * 5_000}"
+    assert rig.post(rig.message(url, ordinal=7, action=f"MSMQ:{'x' * 200_000}")) == [400]
+    (one,) = refused(rig)
+    (line,) = [event.details for event in rig.events if event.name == "message_refused"]
+    assert (one.label, line["label"]) == ("x" * 256, "x" * 256)
+    assert (one.queue, line["queue"]) == (f"DIRECT={url}"[:256], f"DIRECT={url}"[:256])
+    assert one.size < 2_000
+
+
 # -- dead letters
 
 

@@ -29,7 +29,7 @@ from posthouse.wire.srmp.message import SrmpMessage
 
 ENTRIES_MAX: Final = 10_000
 BYTES_MAX: Final = 8 << 20  # of all entries
-TEXT_MAX: Final = 256  # characters of a name or a cause
+TEXT_MAX: Final = 256  # characters of a label, a name or a cause; over HTTP they may be long
 
 _MEANING = {entry.code: entry.meaning for entry in MESSAGE_CLASSES}
 
@@ -64,6 +64,7 @@ class RefusedMessages:
     ) -> None:
         """Keep a refusal, and write it to the operator's log."""
         core, (source, ordinal) = self._core, identifier
+        label, queue, cause = label[:TEXT_MAX], queue[:TEXT_MAX], cause[:TEXT_MAX]
         core.event(
             "message_refused",
             id=f"{format_guid(source)}\\{ordinal}",
@@ -76,7 +77,7 @@ class RefusedMessages:
         )
         self._count += 1
         new = RefusedArrival(
-            *(source, ordinal, label, queue[:TEXT_MAX], reason, cause[:TEXT_MAX]),
+            *(source, ordinal, label, queue, reason, cause),
             *(address[:TEXT_MAX], core.utc, core.utc, 1, self._count, kept),
         )
         old = self._entries.get(new.key)
