@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from posthouse.model.message_classes import (
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from tests.engine.arrivals import ORDERS, PEER, PeerRig
+from tests.engine.cost import steps
 from tests.engine.letters import DEAD_LETTERS, FAR_GUID, PostRig
 from tests.engine.web import PEER as WEB_PEER
 from tests.engine.web import WebRig
@@ -191,9 +193,23 @@ def test_a_sender_that_may_send_to_no_queue_here_fills_no_dead_letters() -> None
     rig = PeerRig()
     rig.take(typo(rig, ordinal=1, **KEEP))
     rig.deny("orders", EVERYONE, WRITE_MESSAGE)
+    rig.clock.advance(60_000)
     rig.take(typo(rig, ordinal=2, **KEEP))
     assert len(rig.bodies(DEAD_LETTERS)) == 1
     assert [one.is_kept for one in refused(rig)] == [False, True]
+
+
+def test_a_refused_message_has_all_queues_looked_at_once_a_minute() -> None:
+    rig = PeerRig()
+    for number in range(100):
+        rig.create(f"q{number}")
+        rig.deny(f"q{number}", EVERYONE, WRITE_MESSAGE)
+    rig.deny("orders", EVERYONE, WRITE_MESSAGE)
+    cost = [steps(partial(rig.take, typo(rig, **KEEP))) for _ in range(3)]
+    assert cost[1] < cost[0] / 3
+    assert cost[2] < cost[0] / 3
+    rig.clock.advance(60_000)
+    assert steps(partial(rig.take, typo(rig, **KEEP))) > 2 * cost[1]
 
 
 def test_a_refused_transactional_message_stays_at_its_sender_only() -> None:

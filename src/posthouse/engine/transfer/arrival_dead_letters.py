@@ -35,6 +35,7 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 
 ADDRESSES_MAX: Final = 10_000  # whose part is known
+SENDERS_MAX: Final = 10_000  # of whom it is known for a minute that they may send to some queue
 PART_MESSAGES: Final = 1_000  # of one address in an hour
 PART_BYTES: Final = 16 << 20
 MESSAGES_MAX: Final = 10_000  # in the dead-letter queue; with more there, none is added
@@ -74,6 +75,7 @@ class RefusedDeadLetters:
         self._sender = sender
         # By address: the hour, and what was kept in it.
         self._parts: Bounded[str, tuple[int, int, int]] = Bounded(ADDRESSES_MAX)
+        self._senders: Bounded[bytes, tuple[int, bool]] = Bounded(SENDERS_MAX)  # by SID
 
     def keep(
         self, peer: Peer, arrival: Arriving, row: Row, message_class: int, change: Change
@@ -86,7 +88,7 @@ class RefusedDeadLetters:
             message_class in _LIMITED
             and self._has_room(queue, size)
             and self._take_part(source_of(peer.host), size)
-            and self._may_send(arrival)  # last, since it may look at every queue
+            and self._may_send(arrival)  # last, since it may verify a signature
         ):
             return False
         kept = queue.has_room_for(size)
@@ -113,11 +115,23 @@ class RefusedDeadLetters:
 
     def _may_send(self, arrival: Arriving) -> bool:
         """Whether the sender of a message may send to some queue here."""
-        queues = [q for q in self._registry.all() if q.definition.role is QueueRole.PLAIN]
-        if any(self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE) for queue in queues):
+        if self._is_sender(_ANYBODY):
             return True
         try:
             caller = self._sender(Arriving(arrival.packet, arrival.seen))
         except (QueueError, Refusal):
             return False
-        return any(self._guard(queue).allows(caller, WRITE_MESSAGE) for queue in queues)
+        return self._is_sender(caller)
+
+    def _is_sender(self, caller: Caller) -> bool:
+        """Whether somebody may send to some queue here; all queues are looked at once a minute."""
+        minute = self._core.utc // 60
+        known_at, may_send = self._senders.get(caller.sid, (-1, False))
+        if known_at != minute:
+            may_send = any(
+                queue.definition.role is QueueRole.PLAIN
+                and self._guard(queue).allows(caller, WRITE_MESSAGE)
+                for queue in self._registry.all()
+            )
+            self._senders[caller.sid] = minute, may_send
+        return may_send
