@@ -152,8 +152,9 @@ def _unconfirmed_line(one: health.Unconfirmed) -> str:
     name = one.queue.name
     return (
         f"{name}: {counted(one.messages, 'message')} sent and not confirmed for {_span(one.age_s)}."
-        " The other machine refuses the first, or does not accept the sequence; posthouse message "
-        f"refused there has the reason. posthouse queue show '{name}'"
+        " The other machine refuses the first, or does not accept the sequence (posthouse message "
+        "refused there has the reason), or a router between cannot reach it. "
+        f"posthouse queue show '{name}'"
     )
 
 
