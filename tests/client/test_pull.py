@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -13,7 +14,12 @@ import pytest
 import posthouse
 from posthouse.client.msmq import login_of
 from posthouse.client.remote.login import RemotePlace
-from posthouse.client.remote.pull.queue_pull import CHUNK, REFUSED_MAX, QueuePull
+from posthouse.client.remote.pull.queue_pull import (
+    CHUNK,
+    DOUBT_ROUNDS,
+    REFUSED_MAX,
+    QueuePull,
+)
 from posthouse.client.remote.pull.run import PullRun, PullSource
 from posthouse.client.remote.pull.source import guid_in_name, guid_of_machine, source_name
 from posthouse.client.remote.reader import QueueReader, RemoteReader
@@ -27,12 +33,13 @@ from posthouse.model.names import parse_format_name
 from posthouse.protocols.remote_read.stubs import Opnum, Status
 from tests.client.read_peer import Break, Peer, packet
 from tests.client.read_serving import ReadServing, read_serving
-from tests.client.reading_house import CuttingRelay
+from tests.client.reading_house import REQUEST, CuttingRelay
 from tests.client.serving import Serving, serving
 from tests.conftest import Dose
 
 NOBODY = login_of(None, None, None, "negotiate")
 NUMBERS = count()
+OPNUM_AT = 22  # of a request PDU
 
 
 @pytest.fixture(scope="module")
@@ -394,6 +401,37 @@ def test_a_connection_that_breaks_anywhere_leaves_a_journal_what_pulls_put_there
             assert pair.there(";journal") == moved, (number, moment)
             assert (pair.bodies(), pair.bodies(";journal")) == (moved, read), (number, moment)
             pair.close()
+
+
+class EndsCut(CuttingRelay):
+    """Cuts the connection behind each of the first ends, before its answer."""
+
+    cuts = DOUBT_ROUNDS + 2
+
+    def _to_server(self, client: socket.socket, server: socket.socket) -> None:
+        def pass_on(pdu: bytes) -> bool:
+            server.sendall(pdu)
+            ends = pdu[2] == REQUEST and pdu[OPNUM_AT] == Opnum.END_RECEIVE
+            self.cuts -= ends
+            return not ends or self.cuts < 0
+
+        self._pump(client, server, pass_on)
+
+
+@pytest.mark.parametrize("ending", ["", ";journal"])
+def test_a_connection_that_breaks_at_many_ends_costs_nothing(
+    far: ReadServing, here: Serving, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posthouse.client.remote.pull.queue_pull.CHUNK", 1)
+    read = bodies(DOUBT_ROUNDS + 4)
+    pair = journaled(far, here, [b"moved"], read) if ending else Pair(far, here)
+    if not ending:
+        pair.send(*read)
+    with EndsCut(far.rpc_port) as relay:
+        pair.move(relay.port, ending=ending)
+        assert relay.cuts < 0
+    assert (pair.bodies(ending), pair.there(ending)) == (read, [b"moved"] if ending else [])
+    pair.close()
 
 
 def test_a_copy_goes_on_after_a_broken_connection(pair: Pair) -> None:

@@ -45,6 +45,7 @@ authorities = "peers.pem"
 [transactions]
 peer_authorities = "peers.pem"
 """
+ADMIN = '[admin]\ncertificate = "admin.pem"\nprivate_key = "admin.key"'
 DOORS = ("admin", "https")
 
 
@@ -218,6 +219,23 @@ def test_a_broken_file_keeps_the_one_before_and_is_told(tmp_path: Path) -> None:
     log = (home / "logs" / "posthouse.log").read_text()
     assert log.count("certificate_refused") == 4
     assert log.count("certificate_renewed") == 4
+
+
+def test_files_that_were_refused_are_tried_again_at_each_look(tmp_path: Path) -> None:
+    """Rights that were corrected leave inode, size and time of a file as they were."""
+    write(tmp_path, "admin")
+    write(tmp_path, "other")
+    found = look_at(tmp_path, ADMIN)
+    key, right = tmp_path / "admin.key", (tmp_path / "admin.key").read_bytes()
+    key.write_bytes((tmp_path / "other.key").read_bytes())
+    written_ns = key.stat().st_mtime_ns
+    for _ in range(2):
+        found.look()
+        assert len(found.problems()) == 1
+    key.write_bytes(right)
+    os.utime(key, ns=(written_ns, written_ns))
+    found.look()
+    assert found.problems() == []
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class CertificateWatch:
         """Read files again that have changed, and log what is new about each certificate."""
         for held in self._held.values():
             stamps = _stamps(held.use.files)
-            if stamps != held.stamps:
+            # Rights may be corrected without a new stamp.
+            if held.fault or stamps != held.stamps:
                 held.stamps = stamps
                 self._renew(held)
             warning = held.warning(self._utc_s())
@@ -117,8 +118,9 @@ class CertificateWatch:
         try:
             held.renew()
         except NotStarted as error:
-            held.fault = str(error)
-            self._log.warning("certificate_refused", use=held.use.use, cause=error)
+            if held.fault != str(error):
+                held.fault = str(error)
+                self._log.warning("certificate_refused", use=held.use.use, cause=error)
         else:
             held.fault = ""
             self._log.info("certificate_renewed", use=held.use.use, files=len(held.use.files))

@@ -204,6 +204,7 @@ class QueuePull:
         return self.counts
 
     def _lock_some(self, lookup_ids: Sequence[int]) -> list[LockedMessage]:
+        self._settle_doubts()
         return take_by_lookup(self._queue, self._opened(), lookup_ids)
 
     def copy_some(self, lookup_ids: Sequence[int]) -> PullCounts:
