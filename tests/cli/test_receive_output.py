@@ -192,7 +192,7 @@ def test_files_and_a_new_folder_are_private(ph: Posthouse, tmp_path: Path) -> No
             modes = {file.stat().st_mode & 0o777 for file in folder.iterdir()}
             assert modes == {0o600}
         assert folder.stat().st_mode & 0o777 == 0o755
-        assert ph("peek", ORDERS, "--out", tmp_path / "empty").code == 1
+        assert ph("peek", ORDERS, "--out", tmp_path / "empty").code == 4
         assert (tmp_path / "empty").stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)

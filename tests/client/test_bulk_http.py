@@ -363,5 +363,5 @@ def test_batches_are_sent_as_they_come() -> None:
 
 def test_without_pyarrow_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match="posthouse\\[spark\\]"):
+    with pytest.raises(ImportError, match=r"pip install '.*\[spark\]'"):
         list(BulkHttp("http://127.0.0.1:1").read_arrow("/x"))

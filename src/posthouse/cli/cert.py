@@ -104,7 +104,7 @@ def make(
     Private keys stay in the home, encrypted with its key file keys/seal.key. Without --user, the
     command makes the keys that others use to encrypt messages to this queue manager; `cert export`
     prints the public ones. With --tls, it writes keys/tls.pem and keys/tls.key into the home and
-    prints the settings [admin] and [https] that use them; the queue manager need not run.
+    prints the sections admin and https that use them; the queue manager need not run.
 
     Example: posthouse cert create --user alice
     """

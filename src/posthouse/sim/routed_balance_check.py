@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from posthouse.directory.routing import HOPS_MAX
 from posthouse.engine.ledger.effects import Effects, Event
-from posthouse.engine.ledger.records import EXPRESS, MESSAGE
+from posthouse.engine.ledger.records import EXPRESS, MESSAGE, unpack_arrival
+from posthouse.engine.queues.queue import DEADLETTER
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import ACK_NEG_ARRIVAL, ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, NORMAL
@@ -36,8 +37,10 @@ class Ways:
     def turned(self, machine: SimManager, effects: Effects) -> None:
         """A turn of a router is about to be written down."""
         own = machine.manager.machine.identifier
-        for kind, _, _, packet in effects.records:
-            if kind in (MESSAGE, EXPRESS):
+        for kind, _, head, packet in effects.records:
+            if kind not in (MESSAGE, EXPRESS):
+                continue
+            if unpack_arrival(head + packet).row.queue != DEADLETTER:  # refused: not passed on
                 self._stored(machine.name, own, packet)
         for event in effects.events:
             if event.name == "hop_count_exceeded":
