@@ -31,6 +31,10 @@ TOO_SLOW: Final = "a large packet came too slowly, and others wait for memory"
 STANDSTILL: Final = "memory is short, and too many large packets wait for it"
 
 
+class TooLittleMemory(InsufficientResources):
+    """A request waited for memory in vain: it may be asked again."""
+
+
 class Buffer(IntEnum):
     """What a buffer is for."""
 
@@ -336,10 +340,10 @@ class MemoryAccount:
         quarter -= self._kept(self._first.get(holder.address), holder)
         return max(min(half, quarter), SMALL_REQUEST)
 
-    def refusal(self, what: str, remedy: str) -> InsufficientResources:
+    def refusal(self, what: str, remedy: str) -> TooLittleMemory:
         """Counts a refusal and returns its error, for a request that cannot wait for memory."""
         self.refused += 1
-        return InsufficientResources(f"there is too little memory for this {what}", remedy)
+        return TooLittleMemory(f"there is too little memory for this {what}", remedy)
 
     def is_too_large(self, size: int) -> bool:
         """Whether a packet could never come to its end: at 80 % its session would be closed."""

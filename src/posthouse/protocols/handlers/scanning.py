@@ -29,6 +29,7 @@ from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_fields import MessageFields, header_condition
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.protocols.handlers.request_steps import Decide, Steps
+from posthouse.protocols.memory import TooLittleMemory
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500
@@ -348,6 +349,6 @@ def skipping(queue: str, error: QueueError) -> SkippedJson:
 
     Raises the error where it is about the queue manager, not about the queue.
     """
-    if isinstance(error, ServiceNotAvailable):
+    if isinstance(error, ServiceNotAvailable | TooLittleMemory):
         raise error
     return SkippedJson(queue=queue, reason=error.cause)
