@@ -443,6 +443,10 @@ class QueueQuotaExceeded(InsufficientResources):
     default_remedy = "Receive or purge messages of the queue, or raise its quota."
 
 
+class TooLittleMemory(InsufficientResources):
+    """A request waited for memory in vain: it may be asked again."""
+
+
 class MachineQuotaExceeded(InsufficientResources):
     """The queue manager has no room for the message ([MS-MQDMPR] 3.1.7.1.9)."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
-from posthouse.model.errors import InsufficientResources
+from posthouse.model.errors import TooLittleMemory
 
 MIB = 1 << 20
 MEMORY_LIMIT = 1 << 30
@@ -29,10 +29,6 @@ LARGEST: Final = "memory is short, and this was the largest unfinished packet"
 UNREAD: Final = "memory is short, and the peer does not read what it asked for"
 TOO_SLOW: Final = "a large packet came too slowly, and others wait for memory"
 STANDSTILL: Final = "memory is short, and too many large packets wait for it"
-
-
-class TooLittleMemory(InsufficientResources):
-    """A request waited for memory in vain: it may be asked again."""
 
 
 class Buffer(IntEnum):

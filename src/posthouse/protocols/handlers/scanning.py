@@ -20,6 +20,7 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotFound,
     ServiceNotAvailable,
+    TooLittleMemory,
 )
 from posthouse.model.filters import Filter
 from posthouse.model.message_json import MessageJson
@@ -29,7 +30,6 @@ from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_fields import MessageFields, header_condition
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.protocols.handlers.request_steps import Decide, Steps
-from posthouse.protocols.memory import TooLittleMemory
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500
