@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from posthouse.cli import main
 from posthouse.model.errors import InvalidParameter, SharingViolation
+from posthouse.spark import checkpoints, settle
 from posthouse.spark.checkpoint_tools import (
+    checkpoint_content,
     move_checkpoint,
     rebase_checkpoint,
 )
@@ -131,6 +134,8 @@ def test_a_name_is_changed_in_a_checkpoint_that_is_at_rest(server: Server, log: 
     assert [path.name for path in (log.path / "offsets").iterdir()] == ["0"]
     with pytest.raises(InvalidParameter, match=r"has no queue of ALPHA. Its computers are BETA"):
         move_checkpoint(log.path, "ALPHA", "GAMMA")
+    with pytest.raises(InvalidParameter, match="has queues of BETA, too"):
+        move_checkpoint(log.path, "BETA", "BETA")
     move_checkpoint(log.path, "BETA", "ALPHA")
     server.send("a", [b"2"])
     assert run(server, log, fails=True) == [1, 2]
@@ -139,6 +144,71 @@ def test_a_name_is_changed_in_a_checkpoint_that_is_at_rest(server: Server, log: 
     running = pytest.raises(SharingViolation, match="an archive with this checkpoint runs")
     with locked(log.path.with_name("checkpoint.lock"), "held"), running:
         move_checkpoint(log.path, "ALPHA", "BETA")
+
+
+def test_a_checkpoint_that_was_moved_reads_nothing_again(server: Server, log: Checkpoint) -> None:
+    """Spark compares texts: another text of the same offset would be a batch."""
+    server.send("a", [b"1"])
+    run(server, log)
+    entry = log.path / "offsets" / "0"
+    before = entry.read_text()
+    move_checkpoint(log.path, "ALPHA", "BETA")
+    move_checkpoint(log.path, "BETA", "ALPHA")
+    assert entry.read_text() == before
+    course = Course(source_options(options(server)))
+    try:
+        course.begin()
+        same = offset_of(log.offset(0))
+        assert course.portions(same, offset_of(log.offset(0))) == []
+        assert course.portions(course.first(), same)
+    finally:
+        course.close()
+
+
+def test_a_move_that_is_cut_off_leaves_a_checkpoint_that_opens(
+    server: Server, log: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum of the old text must never lie beside the new one."""
+    server.send("a", [b"1"])
+    run(server, log)
+    entry, checksum = log.path / "offsets" / "0", log.path / "offsets" / ".0.crc"
+    texts = {name: entry.read_text().replace("ALPHA", name) for name in ("ALPHA", "BETA")}
+    steps = [(Path, "write_text"), (checkpoints, "_sync"), (Path, "unlink"), (Path, "replace")]
+    for owner, name in steps:
+        checksum.write_bytes(b"of the old text")
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, Mock(side_effect=EOFError))
+            with pytest.raises(EOFError):
+                move_checkpoint(log.path, "ALPHA", "BETA")
+        assert entry.read_text() == texts["ALPHA"]
+        assert checkpoint_content(log.path).positions[0].queue == A
+    move_checkpoint(log.path, "ALPHA", "BETA")
+    assert entry.read_text() == texts["BETA"]
+    assert not checksum.exists()
+
+
+def test_a_group_that_others_have_read_with_is_left_as_it_is(
+    server: Server, log: Checkpoint
+) -> None:
+    """Its reader would miss what lies between."""
+    server.send("a", [b"1"])
+    other = Checkpoint(log.path.with_name("other"))
+    assert run(server, other, **CONSUMES) == [0, 1]
+    settle(other.path, server.url, str(server.token_file))
+    server.send("a", [b"2"])
+    assert run(server, log) == [0, 2]
+    access = (server.url, str(server.token_file))
+    with pytest.raises(InvalidParameter, match="its reader would miss what lies up to 2"):
+        rebase_checkpoint(log.path, "g", *access)
+    assert run(server, other, **CONSUMES) == [1, 2]
+
+
+def test_a_group_is_placed_under_the_name_of_today(server: Server, log: Checkpoint) -> None:
+    server.send("a", [b"1"])
+    run(server, log)
+    server.rename("BETA")
+    (placed,) = rebase_checkpoint(log.path, "g", server.url, str(server.token_file))
+    assert (placed.queue, placed.position) == ("BETA\\private$\\a", 1)
 
 
 def test_a_checkpoint_that_was_put_back_is_told_of(

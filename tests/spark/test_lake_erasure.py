@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
+from posthouse.spark.lakes import erasure
 from posthouse.spark.lakes import files as files_module
-from posthouse.spark.lakes.compaction import compact
+from posthouse.spark.lakes.compaction import compact, rewritten
 from posthouse.spark.lakes.erasure import erase, retain
 from posthouse.spark.lakes.files import LakeFiles
 from tests.spark.lake_samples import (
@@ -30,6 +32,7 @@ from tests.spark.lake_samples import (
 
 OTHERS = "ALPHA\\private$\\others"
 ANNA = b"customer 4711"
+CONDITION = "lookup_id BETWEEN 4 AND 6"  # DuckDB answers it, so that no Spark is started
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def holders(lake: LakeFiles) -> list[str]:
 
 def test_what_is_erased_is_in_no_file_of_any_version(lake: LakeFiles) -> None:
     assert len(holders(lake)) == 4
-    done = erase(str(lake.place), "body = 'customer 4711'")
+    done = erase(str(lake.place), CONDITION)
     assert (done.messages, done.rewritten, done.left, done.unknown) == (3, 2, 0, ())
     assert done.files == len(data_files(lake)) == len(lake.state().files)
     assert holders(lake) == []
@@ -65,12 +68,38 @@ def test_what_is_erased_is_in_no_file_of_any_version(lake: LakeFiles) -> None:
         lake.state_as_of(1)
 
 
+def test_what_a_compaction_moves_meanwhile_is_erased_too(
+    lake: LakeFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before the choice is approved, and before a file is replaced."""
+    numbers = iter(range(10, 20))
+
+    def compacted(*_: object) -> None:
+        add_rows(lake, next(numbers), rows(ORDERS, [next(numbers)]), rows(OTHERS, [next(numbers)]))
+        compact(str(lake.place), files_min=2)
+
+    def late(*given: Any) -> Any:
+        made = rewritten(*given)
+        if not seen:
+            compacted()
+        seen.append(made)
+        return made
+
+    seen: list[Any] = []
+    monkeypatch.setattr(erasure, "rewritten", late)
+    done = erase(str(lake.place), CONDITION, approve=compacted)
+    assert (done.messages, done.left) == (3, 0)
+    assert len(seen) > done.rewritten
+    assert holders(lake) == []
+    assert ids_in(lake) == [1, 2, 3, 7, 11, 12, 14, 15]
+
+
 def test_what_is_erased_does_not_come_back_when_the_power_fails(
     lake: LakeFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FragileDisk(10_000, keeps_names=False)
     monkeypatch.setattr(files_module, "Disk", lambda: disk)
-    assert erase(str(lake.place), "body = 'customer 4711'").messages == 3
+    assert erase(str(lake.place), CONDITION).messages == 3
     disk.lose_power()
     assert holders(lake) == []
     assert ids_in(lake) == [1, 2, 3, 7]
@@ -92,7 +121,7 @@ def test_what_other_programs_have_compacted_is_erased_too(lake: LakeFiles) -> No
     add_rows(lake, 3, rows(ORDERS, [8], label="Anna", body=ANNA))
     DeltaTable(str(lake.place)).optimize.compact()
     assert any("/part-" in name for name in holders(lake))
-    assert erase(str(lake.place), "label = 'Anna' or body = 'customer 4711'").unknown == ()
+    assert erase(str(lake.place), f"label = 'Anna' or {CONDITION}").unknown == ()
     assert holders(lake) == []
     assert ids_in(lake) == [1, 2, 3, 7]
     texts = [path.read_bytes() for path in (lake.place.folder / "_delta_log").iterdir()]

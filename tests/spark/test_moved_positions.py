@@ -11,7 +11,7 @@ import pytest
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark import settle
 from posthouse.spark.limits import Limits
-from posthouse.spark.moved_positions import name_of, under_names
+from posthouse.spark.moved_positions import alone, name_of, renamed, under_names
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
 from posthouse.spark.stream_planner import Course
@@ -70,6 +70,20 @@ def test_a_position_that_is_known_under_the_new_name_stays() -> None:
     """A version that did not know renames read that queue from its first message."""
     both = OFFSET._replace(queues={A: 7, B: 9}, managers={"ALPHA": ONE, "BETA": ONE})
     assert under_names(both, [(ONE.lower(), "BETA")]).queues == {B: 9}
+
+
+def test_no_position_is_dropped_for_that_of_another_queue_manager() -> None:
+    """ALPHA has the name of BETA, which does not answer; or which is gone, and has another name in
+    the checkpoint."""
+    both = OFFSET._replace(queues={A: 7, B: 8}, managers={"ALPHA": ONE, "BETA": TWO})
+    with pytest.raises(InvalidParameter, match="ALPHA is called BETA now") as told:
+        under_names(both, [(ONE.lower(), "BETA")])
+    assert "checkpoint move CHECKPOINT --from BETA --to ANOTHER" in str(told.value)
+    found = under_names(renamed(both, {"BETA": "OLD"}), [(ONE.lower(), "BETA")])
+    assert found.queues == {B: 7, "OLD\\private$\\a": 8}
+    gone = under_names(both.without([B]), [(ONE.lower(), "BETA")])
+    assert (gone.queues, gone.managers) == ({B: 7}, {"BETA": ONE})
+    assert under_names(alone(both, A), [(ONE.lower(), "BETA")]).queues == {B: 7}
 
 
 @pytest.fixture

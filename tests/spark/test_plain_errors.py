@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -192,4 +193,8 @@ def test_a_worker_that_only_looks_for_sources_is_quiet_too(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "__main__", main)
     monkeypatch.delitem(sys.modules, "posthouse.spark.source", raising=False)
     assert pyspark_posthouse.DefaultSource.__name__ == "PosthouseSource"
+    assert isinstance(sys.stderr, Quiet)
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    monkeypatch.delitem(sys.modules, "posthouse.spark.lakes.source", raising=False)
+    import_module("posthouse.spark.lakes.source")
     assert isinstance(sys.stderr, Quiet)

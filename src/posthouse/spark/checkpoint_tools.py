@@ -24,9 +24,14 @@ from posthouse.spark.checkpoints import (
     require_checkpoint,
 )
 from posthouse.spark.lakes.disk import locked
-from posthouse.spark.last_batch import check_identity, given_managers, queue_endpoint
+from posthouse.spark.last_batch import (
+    check_identity,
+    given_managers,
+    queue_endpoint,
+    with_its_name,
+)
 from posthouse.spark.leases import CONSUME
-from posthouse.spark.moved_positions import name_of, renamed, under_names
+from posthouse.spark.moved_positions import renamed
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import Manager
 from posthouse.spark.reader_names import reader_name
@@ -92,6 +97,10 @@ def move_checkpoint(path: str | os.PathLike[str], old: str, new: str) -> Checkpo
                 f"{root} has no queue of {old}",
                 f"Its computers are {', '.join(sorted(names))}." if names else "",
             )
+        if new in names:
+            raise InvalidParameter(
+                f"{root} has queues of {new}, too", "Give those another name before."
+            )
         change_entry(root, lambda offset: renamed(offset, {old: new}))
         return checkpoint_content(root)
 
@@ -124,8 +133,8 @@ def rebase_checkpoint(
     """Place a group where a checkpoint is, so that the stream goes on with it, consuming or not.
 
     What the stream has read before stays in its queues. A group with a reader or with claims is
-    refused, and one that is further than the checkpoint. `url` is for queue managers that have
-    moved, or that have a token each.
+    refused, one that is further than the checkpoint, and one that another stream has read with.
+    `url` is for queue managers that have moved, or that have a token each.
     """
     check_name(group)
     root = os.fspath(path)
@@ -156,9 +165,7 @@ class _Placed:
         self, offset: StreamOffset, queue: str, group: str, given: Sequence[Manager]
     ) -> None:
         self.endpoint = queue_endpoint(queue, offset, given)
-        self.endpoint.ask_name()
-        known = [(self.endpoint.guid, self.endpoint.name)]
-        self.offset, self.queue = under_names(offset, known), name_of(queue, offset, known)
+        self.offset, self.queue = with_its_name(offset, queue, self.endpoint)
         self.position = self.offset.queues[self.queue]
         self.group = group
         self.state = self.endpoint.find_group(self.queue, group)
@@ -178,6 +185,14 @@ class _Placed:
                 f"the group {self.group} of {self.queue} has acknowledged everything up to lookup "
                 f"id {self.state.position}, and the checkpoint has read up to {self.position}",
                 "A new checkpoint goes on from the group's position.",
+            )
+        is_own = self.offset.group == self.group
+        if self.state.acknowledged and self.state.position < self.position and not is_own:
+            raise InvalidParameter(
+                f"the group {self.group} of {self.queue} has been read with, up to lookup id "
+                f"{self.state.position}: its reader would miss what lies up to {self.position}",
+                "Name a new group. If nothing else reads with this one: posthouse group set "
+                f"'{self.queue}' {self.group} --position {self.position}.",
             )
 
     def done(self, *, dry_run: bool) -> Rebased:

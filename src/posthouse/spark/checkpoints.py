@@ -84,7 +84,7 @@ def change_entry(path: str, change: Callable[[StreamOffset], StreamOffset]) -> N
     """Change the offsets of this source's streams in the entry of the last committed batch.
 
     The new entry is durable before it takes the place of the old one. Spark reads one without its
-    checksum.
+    checksum, and compares texts: an offset is written as Spark gets it from a stream.
     """
     folder = local_folder(path) / "offsets"
     batch = last_committed(folder.parent)
@@ -95,6 +95,7 @@ def change_entry(path: str, change: Callable[[StreamOffset], StreamOffset]) -> N
     new.write_text(text, encoding="utf-8")
     _sync(new)
     (folder / f".{batch}.crc").unlink(missing_ok=True)
+    _sync(folder)
     new.replace(entry)
     _sync(folder)
 
@@ -105,7 +106,7 @@ def _changed(line: str, change: Callable[[StreamOffset], StreamOffset]) -> str:
     found = _object(text)
     if found is None or "v" not in found or "urls" not in found:
         return line
-    new = json.dumps(change(offset_of(found)).to_json(), separators=(",", ":"))
+    new = json.dumps(change(offset_of(found)).to_json())
     return line.removesuffix(text) + new
 
 

@@ -22,7 +22,7 @@ from posthouse.spark.checkpoints import (
 from posthouse.spark.data_loss import DataLoss, not_the_same
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import ACKNOWLEDGE_S, claimed_through
-from posthouse.spark.moved_positions import name_of, under_names
+from posthouse.spark.moved_positions import alone, name_of, under_names
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import Manager, managers, texts
 
@@ -76,9 +76,7 @@ def _settle(offset: StreamOffset, given: Sequence[Manager]) -> list[Settled]:
     for queue, through in offset.queues.items():
         endpoint = queue_endpoint(queue, offset, given)
         try:
-            endpoint.ask_name()
-            names = [(endpoint.guid, endpoint.name)]
-            now, name = under_names(offset, names), name_of(queue, offset, names)
+            now, name = with_its_name(offset, queue, endpoint)
             done.append(_settle_queue(endpoint, now, name, through))
         finally:
             endpoint.close()
@@ -93,10 +91,19 @@ def queue_endpoint(queue: str, offset: StreamOffset, given: Sequence[Manager]) -
     known = [manager for manager in given if manager.url == offset.urls.get(machine)]
     for manager in known or given:
         endpoint = Endpoint(manager)
-        if known or endpoint.name.casefold() == machine.casefold() or endpoint.guid == guid:
+        named = endpoint.name.casefold() == machine.casefold() and guid in ("", endpoint.guid)
+        if known or named or endpoint.guid == guid:
             return endpoint
         endpoint.close()
     raise InvalidParameter(f"no url leads to the queue manager of {queue}", "Name its url.")
+
+
+def with_its_name(offset: StreamOffset, queue: str, endpoint: Endpoint) -> tuple[StreamOffset, str]:
+    """Return the offset and the name of a queue as its queue manager is called now."""
+    endpoint.ask_name()
+    names = [(endpoint.guid, endpoint.name)]
+    offset = alone(offset, queue)
+    return under_names(offset, names), name_of(queue, offset, names)
 
 
 def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> Settled:

@@ -83,7 +83,7 @@ def rebase(
     This is the way from looking (consume=none) to consuming, or to another group, with the same
     checkpoint: run the command, and start the stream with consume=onCommit and this group. Messages
     that the stream has read before stay in their queues. It is refused if the group has a reader or
-    claims, or has acknowledged more than the checkpoint has read.
+    claims, has acknowledged more than the checkpoint has read, or has been read with by others.
 
     Example: posthouse pipeline checkpoint rebase ./checkpoint --group billing --dry-run
     """

@@ -22,6 +22,7 @@ from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.parquet_files import QueueFiles
 from posthouse.spark.lakes.shared_tally import check_shared
 from posthouse.spark.lakes.state import LakeFile
+from posthouse.spark.quiet_daemon import quiet_planning
 from posthouse.spark.read_tasks import Portion, read_portion
 from posthouse.spark.schema import message_schema
 from posthouse.spark.stream import StreamReader
@@ -33,6 +34,7 @@ FORMAT: Final = "posthouse-archive"
 LAKE: Final = "lake"
 RUN: Final = "run"  # of a command that the server of Spark Connect has to share a folder with
 STORAGE: Final = "storageOptionsSecret"  # Spark shows no option whose name has that word
+quiet_planning()  # of archives: no worker of theirs imports the other source
 _TYPES: Final = {int: LongType(), str: StringType()}
 FILES: Final = StructType(
     [StructField(field.name, _TYPES[field.type]) for field in msgspec.structs.fields(LakeFile)]
