@@ -118,6 +118,15 @@ def test_a_queue_is_shown_to_people(ph: Posthouse) -> None:
     assert "messages          1, 0 of them locked" in shown
 
 
+def test_a_subqueue_is_shown_with_the_quota_of_its_queue(ph: Posthouse) -> None:
+    ph("queue", "set", ORDERS, "--quota", "1")
+    ph("send", ORDERS, "--body", "x" * 300)
+    assert ph("message", "move", ORDERS, f"{ORDERS};poison").code == 0
+    assert "quota             that of its queue" in ph("queue", "show", f"{ORDERS};poison").out
+    refused = ph("send", ORDERS, "--body", "x" * 400)
+    assert "Receive or purge messages of the queue or its subqueues" in refused.err
+
+
 def test_an_outgoing_queue_is_one_table(ph: Posthouse) -> None:
     """Its counts stand under its properties, in the same columns."""
     far = "DIRECT=OS:beta\\private$\\far"

@@ -440,7 +440,7 @@ class QueueQuotaExceeded(InsufficientResources):
     """The quota of the queue has no room for the message ([MS-MQDMPR] 3.1.7.1.9)."""
 
     status: ClassVar[int] = 1
-    default_remedy = "Receive or purge messages of the queue, or raise its quota."
+    default_remedy = "Receive or purge messages of the queue or its subqueues, or raise its quota."
 
 
 class TooLittleMemory(InsufficientResources):

@@ -197,6 +197,7 @@ def show(
 
 
 def _tell(queue: QueueJson) -> None:
+    is_subqueue = queue.kind == "subqueue"
     print_pairs(
         {
             "queue": queue.path,
@@ -209,7 +210,7 @@ def _tell(queue: QueueJson) -> None:
             "journal": _yes(queue.journal),
             "authenticated": _yes(queue.authenticated),
             "privacy": queue.privacy,
-            "quota": _kib(queue.quota_kib),
+            "quota": "that of its queue" if is_subqueue else _kib(queue.quota_kib),
             "journal quota": _kib(queue.journal_quota_kib),
             "base priority": str(queue.base_priority),
             "multicast": queue.multicast,
