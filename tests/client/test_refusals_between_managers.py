@@ -11,6 +11,7 @@ import pytest
 
 import posthouse
 from posthouse.cli.main import run
+from posthouse.protocols.handlers import refused as refused_handler
 from posthouse.protocols.http.background_work import awaited
 from posthouse.runtime.peer_questions import ExplainPeer, PeerQuestions
 from tests.client.neighbours import Neighbours, neighbours, until
@@ -46,7 +47,12 @@ def problems(client: posthouse.QueueManagerClient) -> list[str]:
 
 
 def refused(client: posthouse.QueueManagerClient) -> list[dict[str, Any]]:
-    return list(client.call("GET", "/refused")["messages"])
+    found, after = list[dict[str, Any]](), 0
+    while after is not None:
+        page = client.call("GET", f"/refused?after={after}")
+        found += page["messages"]
+        after = page["next"]
+    return found
 
 
 def test_a_refused_message_is_in_the_answers_of_the_machine_that_refused_it(
@@ -133,7 +139,9 @@ def test_what_was_refused_an_hour_ago_is_no_problem(
     assert [one for one in refused(pair.far) if one["queue"] == name]
 
 
-def test_pages_of_refused_messages_and_who_may_see_them(pair: Neighbours) -> None:
+def test_pages_of_refused_messages_and_who_may_see_them(
+    pair: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed = pair.far.create_queue(pair.path("closed"), transactional=True)
     ids = []
     for target in (pair.name_of(closed), pair.name_of(pair.path("typo"))):
@@ -151,6 +159,8 @@ def test_pages_of_refused_messages_and_who_may_see_them(pair: Neighbours) -> Non
     token = pair.far.call("POST", "/tokens", {"user": "bob", "role": "read"})["token"]
     with posthouse.connect(url=pair.there.url, token=token) as bob:
         assert refused(bob) == []
+        monkeypatch.setattr(refused_handler, "STEP_ENTRIES", 1)  # that one request looks at
+        assert bob.call("GET", "/refused")["next"] is not None
         rights = {"who": "bob", "rights": ["peek"]}
         path = f"/queues/{quote(closed.name, safe='')}/access/grant"
         pair.far.call("POST", path, rights)

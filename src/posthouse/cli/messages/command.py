@@ -235,7 +235,7 @@ def refused(
         for one in found:
             print_json(one)
     elif not found:
-        say("No message of another machine was refused since the start of the queue manager.")
+        say("No message of another machine that you may see was refused since the start.")
     else:
         columns = ("time", "queue", "cause", "label", "from", "times", "dead letter", "id")
         print_table("", columns, map(_refused_row, found))

@@ -32,7 +32,7 @@ function refusedOf(messages) {
         count(one.times),
         h("a", { href: to("life", [one.id]) }, one.dead_letter ? "Kept as a dead letter" : "Life"),
       ]),
-      "No message of another machine was refused since the start.",
+      "No message of another machine that you may see was refused lately.",
     ),
   );
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from posthouse.api.refused import RefusedListJson, RefusedMessageJson, RefusedParams
 from posthouse.api.types import Nothing
@@ -15,6 +16,8 @@ from posthouse.model.names import parse_name
 from posthouse.protocols.handlers.context import Context
 from posthouse.protocols.handlers.scanning import is_peekable
 
+STEP_ENTRIES: Final = 1_000  # that one request looks at: strangers fill the list with names
+
 
 def list_refused(
     manager: QueueManager, context: Context, params: RefusedParams, body: Nothing
@@ -22,14 +25,16 @@ def list_refused(
     """Lists messages of other machines that were refused on arrival, the latest refusal first.
 
     The last 10,000 since the start of the queue manager. Administrators see all of them; other
-    users those for queues here that they may look into.
+    users those for queues here that they may look into: of these a page may have fewer than there
+    are, or none, and still a next one.
     """
-    found = list[RefusedArrival]()
-    for one in manager.transfer.refused_arrivals(params.after):
+    found, last = list[RefusedArrival](), 0
+    for looked, one in enumerate(manager.transfer.refused_arrivals(params.after)):
+        if looked == STEP_ENTRIES or len(found) == params.limit:
+            return RefusedListJson(messages=refused_json(found), next=last)
         if may_see(manager, context, one):
-            if len(found) == params.limit:
-                return RefusedListJson(messages=refused_json(found), next=found[-1].number)
             found.append(one)
+        last = one.number
     return RefusedListJson(messages=refused_json(found))
 
 
