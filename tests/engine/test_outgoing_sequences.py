@@ -809,14 +809,16 @@ def unconfirmed(rig: SessionRig) -> int:
     return rig.manager.transfer.unconfirmed_s(rig.outgoing()[0])
 
 
-def test_the_time_without_confirmation_counts_from_the_message(rig: SessionRig) -> None:
+def test_the_time_without_confirmation_counts_from_when_a_message_is_sent(rig: SessionRig) -> None:
     sender = rig.session()
     rig.clock.advance(50_000)
     rig.commit_sends("ab")
-    rig.clock.advance(400_000)
-    assert unconfirmed(rig) == 0  # it was not sent
+    rig.clock.advance(400_000)  # a pause, a slow line, or messages in front of it
+    assert unconfirmed(rig) == 0
     taken = rig.take(sender)
     rig.acknowledge(sender, taken)
+    assert unconfirmed(rig) == 0
+    rig.clock.advance(400_000)
     assert unconfirmed(rig) == 400
     assert rig.order_ack(*sequences(taken), 1)
     assert unconfirmed(rig) == 0  # the sequence goes on
@@ -825,6 +827,11 @@ def test_the_time_without_confirmation_counts_from_the_message(rig: SessionRig) 
     assert unconfirmed(rig) == 30
     assert rig.order_ack(*sequences(taken), 2)
     assert unconfirmed(rig) == 0
+    rig.commit_sends("c")
+    rig.clock.advance(500_000)
+    rig.take(sender)
+    rig.clock.advance(7_000)
+    assert unconfirmed(rig) == 7
 
 
 def test_a_peer_that_was_away_has_its_time_to_confirm(rig: SessionRig) -> None:

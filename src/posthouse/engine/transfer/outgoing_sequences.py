@@ -77,7 +77,8 @@ class Sequences:
         self._starts: dict[int, tuple[list[int], list[int]]] = {}
         self._queue_of: dict[int, int] = {}
         self._sent: dict[int, tuple[int, int]] = {}  # the furthest place that was ever sent
-        self._confirmed: dict[int, int] = {}  # when the last new acknowledgment came
+        # When the last new acknowledgment came, or the first message was sent after all had.
+        self._progressed: dict[int, int] = {}
         self._passed: dict[int, int] = {}  # nothing numbered up to there is unacknowledged
         # Numbered messages that have arrived and those that have not, once anybody has asked.
         self._arrived: dict[int, int] = {}
@@ -260,7 +261,7 @@ class Sequences:
         if self._infos.pop(number, None) is not None:
             self.core.define(TABLE_OUTGOING, _U32.pack(number), None, change)
         del self._starts[number]
-        for known in (self._sent, self._confirmed, self._passed, self._arrived, self._unfinished):
+        for known in (self._sent, self._progressed, self._passed, self._arrived, self._unfinished):
             known.pop(number, None)
         self._peers.pop(number, None)
 
@@ -292,8 +293,11 @@ class Sequences:
 
     def sent(self, queue: Queue, sequence_id: int, number: int) -> None:
         """This place and those in front of it have been given to a session."""
-        reached = sequence_id, number
-        if reached > self._sent.get(queue.number, (0, 0)):
+        reached, before = (sequence_id, number), self._sent.get(queue.number, (0, 0))
+        if reached > before:
+            info = self._infos[queue.number]
+            if before <= (info.last_ack_id, info.last_ack_number):
+                self._progressed[queue.number] = self.core.utc
             self._sent[queue.number] = reached
 
     def find(self, sequence_id: int, number: int) -> tuple[Queue, int, Row] | None:
@@ -350,7 +354,7 @@ class Sequences:
         info.last_ack_time = self.core.utc
         if is_new:
             info.last_ack_id, info.last_ack_number = acknowledged
-            self._confirmed[queue.number] = self.core.utc
+            self._progressed[queue.number] = self.core.utc
             info.resend_count = info.resend_interval_s = info.resend_time = 0
             self._let_go(queue, sequence_id, number)
             if not self._is_unfinished(queue):
@@ -369,8 +373,8 @@ class Sequences:
     def unconfirmed_since(self, queue: Queue) -> int | None:
         """Return when the first numbered message that was sent and not acknowledged came here.
 
-        The last acknowledgment that was new counts, if it is later: the sequence goes on. None: all
-        that was sent is acknowledged.
+        When it was sent counts, if that is known, and the last acknowledgment that was new, if it
+        is later: the sequence goes on. None: all that was sent is acknowledged.
         """
         found = self._first_unfinished(queue) if queue.number in self._infos else None
         if found is None:
@@ -378,7 +382,7 @@ class Sequences:
         place = self.sequence_at(queue, found[1].lookup_id), found[1].last_move
         if place > self._sent.get(queue.number, (0, 0)):
             return None
-        return max(found[1].arrived, self._confirmed.get(queue.number, 0))
+        return max(found[1].arrived, self._progressed.get(queue.number, 0))
 
     def _let_go(self, queue: Queue, sequence_id: int, number: int) -> None:
         """Every message up to this place has arrived, those of earlier sequences too."""
