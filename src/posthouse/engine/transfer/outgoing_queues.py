@@ -130,7 +130,8 @@ class Transfer(IncomingSequences):
         """Return for how many seconds the first message of a sequence lacks its acknowledgment.
 
         0 where each that was sent is acknowledged, or where the peer cannot be reached: the time
-        counts from when it was sent, from the last acknowledgment, and from when connections succeed.
+        counts from when it was sent, from the last acknowledgment, and from when connections
+        succeed.
         """
         since = self._outgoing_of(queue).connected_since
         sent_at = self.sequences.unconfirmed_since(queue) if since else None
