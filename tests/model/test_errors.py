@@ -82,6 +82,7 @@ def test_the_class_names_are_the_code_names_in_camel_case() -> None:
         "IllegalProperty",
         "IllegalPropertyId",
         "QueueQuotaExceeded",
+        "TooLittleMemory",
         "MachineQuotaExceeded",
         "TimedOutInTransit",
     }
