@@ -143,6 +143,19 @@ def test_a_queue_with_a_session_on_hold_or_open_does_not_go() -> None:
     rig.run(lambda m: sender.end())
 
 
+def test_an_address_whose_queues_are_in_use_keeps_no_room_of_others() -> None:
+    rig = AnswerRig(outgoing_queues_max=4)
+    ask(rig, "192.0.2.8", "a")
+    ask(rig, "192.0.2.9", "b")
+    held, _ = rig.manager.queues.outgoing_queues()
+    sender = rig.run(lambda m: m.transfer.begin_sending(held.number))
+    for n in range(3):
+        rig.send(rf"DIRECT=OS:BETA\private$\{n}", b"mine")
+    assert waiting(rig) == ["192.0.2.8 a", "BETA 0", "BETA 1", "BETA 2"]
+    rig.run(lambda m: sender.end())
+    rig.check_books()
+
+
 def test_many_answers_of_a_queue_that_goes_end_in_further_turns() -> None:
     rig = AnswerRig(outgoing_queues_max=2)
     for _ in range(60):

@@ -10,12 +10,13 @@ queues keeps them while strangers fill the room. `Queues` asks here before it ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from posthouse.engine.queues.queue import HELD, Queue
 
-LOOKED_AT: Final = 64  # of the address that has most
+LOOKED_AT: Final = 64  # queues, of the addresses that have most
+OF_ADDRESS: Final = 8  # of them at most
 UNKNOWN: Final = "unknown"  # where the machine is
 
 
@@ -61,12 +62,14 @@ class AnsweringQueues:
             self._with.setdefault(now, {})[address] = None
 
     def first_to_go(self) -> Queue | None:
-        """Return the oldest queue of the address with most that no session and no operator has."""
-        if not self._with:
-            return None
-        address = next(iter(self._with[max(self._with)]))
-        oldest = islice(self._of[address].values(), LOOKED_AT)
-        return next((queue for queue in oldest if _may_go(queue)), None)
+        """Return the oldest queue of the address with most that no session and no operator has.
+
+        An address whose oldest are all in use does not keep those of others from going.
+        """
+        most_first = sorted(self._with, reverse=True)
+        addresses = (address for count in most_first for address in self._with[count])
+        oldest = (islice(self._of[address].values(), OF_ADDRESS) for address in addresses)
+        return next(filter(_may_go, islice(chain.from_iterable(oldest), LOOKED_AT)), None)
 
 
 def _may_go(queue: Queue) -> bool:
