@@ -1,4 +1,4 @@
-"""`posthouse pipeline erase` and the options that name lakes and their past. No Spark is needed."""
+"""`posthouse pipeline erase` and the options that name lakes and their past."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def test_erasing_changes_nothing_in_a_dry_run_and_is_proved_then(
     assert ids_in(lake) == [1]
 
 
+@pytest.mark.usefixtures("spark")  # answers what has a backslash
 @pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
 def test_a_condition_that_holds_for_nothing_fails(
     lake: LakeFiles, capsys: pytest.CaptureFixture[str], more: list[str]
