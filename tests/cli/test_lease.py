@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import posthouse
-from tests.cli.conftest import Posthouse
+from tests.cli.conftest import Posthouse, Typed
 from tests.client.serving import Serving
 
 QUEUE = "./private$/leased"
@@ -62,6 +62,24 @@ def test_leases_are_ended_when_it_is_confirmed(ph: Posthouse, leases: list[str])
         {"lease": second, "messages": 1}
     ]
     assert messages(ph) == (4, 0)
+
+
+def test_a_lease_that_its_holder_ends_meanwhile_does_not_keep_the_others(
+    ph: Posthouse, server: Serving, leases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Typed):
+        """A person whose answer comes when the holder of a lease is done."""
+
+        def readline(self, size: int = -1, /) -> str:
+            with posthouse.connect(server.home) as qm:
+                qm.call("POST", f"/leases/{leases[0]}/end", {"outcome": "received"})
+            return super().readline(size)
+
+    monkeypatch.setattr("tests.cli.conftest.Typed", Slow)
+    ended = ph("lease", "end", "--queue", "leased", stdin=b"y\n", terminal=True)
+    assert ended.code == 0
+    assert ended.out.endswith("Ended 1 lease with 1 message.\n")
+    assert messages(ph) == (2, 0)
 
 
 def test_without_a_choice_no_lease_is_ended(ph: Posthouse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -103,14 +104,19 @@ def end(
             say(f"Would end {_counts(found)}.")
         return
     confirm(lambda: f"End {_counts(found)}?", yes)
+    ended = []
     for one in found:
-        done = remote.ask(LeaseReleasedJson, "DELETE", path_of("leases", one.lease))
+        try:
+            done = remote.ask(LeaseReleasedJson, "DELETE", path_of("leases", one.lease))
+        except InvalidHandle:  # its holder has ended it meanwhile, or its time is over
+            continue
+        ended.append(done)
         if remote.json:
             print_json(done)
     if not remote.json:
-        say(f"Ended {_counts(found)}.")
+        say(f"Ended {_counts(ended)}.")
 
 
-def _counts(leases: list[HeldLeaseJson]) -> str:
+def _counts(leases: Sequence[HeldLeaseJson | LeaseReleasedJson]) -> str:
     messages = sum(one.messages for one in leases)
     return f"{counted(len(leases), 'lease')} with {counted(messages, 'message')}"
