@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark import settle
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.source import KNOWN, LAKE, ArchiveReader, FilesPortion
 from posthouse.spark.limits import Limits
 from posthouse.spark.moved_positions import alone, name_of, renamed, under_names
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
 from posthouse.spark.stream_planner import Course
 from tests.spark.change_servers import Server, ServerThread
+from tests.spark.lake_samples import add_rows, rows
 from tests.spark.model_spark import Checkpoint
 
 A, B = "ALPHA\\private$\\a", "BETA\\private$\\a"
@@ -86,6 +91,20 @@ def test_no_position_is_dropped_for_that_of_another_queue_manager() -> None:
     assert under_names(alone(both, A), [(ONE.lower(), "BETA")]).queues == {B: 7}
 
 
+def test_what_a_copy_of_the_home_brings_meanwhile_is_nothing_of_the_others(tmp_path: Path) -> None:
+    """Both have one GUID in the lake: from the copy on, their lookup ids are of other messages."""
+    lake = LakeFiles(tmp_path / "lake")
+    lake.create()
+    lake.know_managers({"ALPHA": ONE, "BETA": ONE})
+    add_rows(lake, 0, rows(A, range(1, 6)))
+    known = lake.state().through(B)
+    assert known == 5
+    add_rows(lake, 1, rows(A, range(6, 10)))
+    given = {"url": "http://127.0.0.1:9", "queue": json.dumps([B]), LAKE: str(lake.place)}
+    assert ArchiveReader({**given, KNOWN: json.dumps({B: known})}).kept() == {B: 5}
+    assert add_rows(lake, 2, rows(B, range(6, 8))).rows == 2
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     thread = ServerThread()
@@ -99,6 +118,26 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def options(server: Server, **more: str) -> dict[str, str]:
     access = {"url": server.url, "tokenFile": str(server.token_file), "retryFor": "5"}
     return {**access, "queue": ".\\private$\\a", **more}
+
+
+def test_a_batch_has_everything_that_a_copy_of_the_home_has_not_brought(
+    server: Server, tmp_path: Path
+) -> None:
+    server.send("a", [b"1", b"2"])
+    lake = LakeFiles(tmp_path / "lake")
+    lake.create()
+    lake.know_managers({"ALPHA": ONE, "BETA": ONE})
+    add_rows(lake, 0, rows(B, range(1, 6)))
+    given = options(server, **{LAKE: str(lake.place), KNOWN: json.dumps({A: 0})})
+    reader = ArchiveReader({**given, "queue": json.dumps([A])})
+    try:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        (portion,) = reader.partitions(start, end)
+    finally:
+        reader.stop()
+    assert isinstance(portion, FilesPortion)
+    assert (portion.through, portion.is_new) == (0, True)
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])

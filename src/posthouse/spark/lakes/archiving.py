@@ -28,7 +28,7 @@ from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches
 from posthouse.spark.lakes.disk import Disk, locked
 from posthouse.spark.lakes.files import FilesGone, LakeFiles
 from posthouse.spark.lakes.shared_tally import NO_BATCH, SharedTally, Tally
-from posthouse.spark.lakes.source import FORMAT, LAKE, RUN, STORAGE, ArchiveSource
+from posthouse.spark.lakes.source import FORMAT, KNOWN, LAKE, RUN, STORAGE, ArchiveSource
 from posthouse.spark.lakes.state import LakeState
 from posthouse.spark.last_batch import settle
 from posthouse.spark.options import SourceOptions, source_options
@@ -70,6 +70,7 @@ class Sources(NamedTuple):
     options: dict[str, str]
     queues: dict[str, int]  # their full names, and how many messages the lake has not
     managers: dict[str, str]  # GUIDs by name
+    known: dict[str, int]  # how far the lake has each queue, under all names of it
 
     @property
     def messages(self) -> int:
@@ -295,16 +296,18 @@ def _sources(
     identities = _identities(read)
     if lake.state_or_none() is not None:
         lake.know_managers(identities)  # under new names, too, if there are some
-    waiting = _waiting(lake, read)
+    waiting, known = _waiting(lake, read)
     options["queue"] = json.dumps(sorted(waiting))
-    return Sources(options, waiting, identities)
+    return Sources(options, waiting, identities, known)
 
 
-def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
-    """The full names of the queues, and how many messages there are that the lake has not."""
+def _waiting(lake: LakeFiles, read: SourceOptions) -> tuple[dict[str, int], dict[str, int]]:
+    """The full names of the queues with how many messages there are that the lake has not, and with
+    how far it has them."""
     state = lake.state_or_none()
     endpoints = [Endpoint(manager) for manager in read.managers]
     found: dict[str, int] = {}
+    known: dict[str, int] = {}
     try:
         for endpoint, names in asked_of(read, endpoints).items():
             whole = [plan.queue for plan in endpoint.plan([PlannedQueue(name) for name in names])]
@@ -312,11 +315,12 @@ def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
             after = {wanted.queue: wanted.after for wanted in new}
             for plan in endpoint.plan(new):
                 _check_ids(lake, plan, after[plan.queue])
+                known[plan.queue] = after[plan.queue]
                 found[plan.queue] = plan.messages
     finally:
         for endpoint in endpoints:
             endpoint.close()
-    return found
+    return found, known
 
 
 def _after_lake(queue: str, state: LakeState | None) -> PlannedQueue:
@@ -389,14 +393,10 @@ def _stream_options(
     One that consumes begins with the first message: what the lake has is received, not written.
     """
     options = {**sources.options, "checkpoint": str(checkpoint), LAKE: lake.place.uri}
+    options[KNOWN] = json.dumps(sources.known)
     if lake.place.options:
         options[STORAGE] = json.dumps(dict(lake.place.options))
     if group:
         return options | {"consume": "onCommit", "group": group}
-    state = lake.state()
-    known = {queue: _position(state.through(queue)) for queue in sources.queues}
-    return options | {"startingOffsets": json.dumps(known)}
-
-
-def _position(through: int) -> int:
-    return through if through >= 0 else EARLIEST
+    begins = {queue: through or EARLIEST for queue, through in sources.known.items()}
+    return options | {"startingOffsets": json.dumps(begins)}

@@ -229,7 +229,7 @@ class LakeFiles:
         def commit(table: DeltaTable) -> Added:
             state = LakeState(table)
             again = state.has(stream, batch)
-            if again and all(file.last_id <= state.through(file.queue) for file in files):
+            if again and all(file.last_id <= state.own_through(file.queue) for file in files):
                 return Added(skipped=True)
             _check_new(state, files)
             self._check_there(files)
@@ -386,7 +386,7 @@ def _lasts(files: Iterable[LakeFile]) -> dict[str, int]:
 def _check_new(state: LakeState, files: Iterable[LakeFile]) -> None:
     """Lookup ids grow, so whatever is not above what the lake has is there already."""
     for file in files:
-        through = state.through(file.queue)
+        through = state.own_through(file.queue)
         if file.first_id <= through:
             raise InvalidParameter(
                 f"the lake received messages of {file.queue} up to lookup id {through} from "

@@ -21,7 +21,7 @@ from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.parquet_files import QueueFiles
 from posthouse.spark.lakes.shared_tally import check_shared
-from posthouse.spark.lakes.state import LakeFile
+from posthouse.spark.lakes.state import LakeFile, LakeState
 from posthouse.spark.quiet_daemon import quiet_planning
 from posthouse.spark.read_tasks import Portion, read_portion
 from posthouse.spark.schema import message_schema
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "posthouse-archive"
 LAKE: Final = "lake"
+KNOWN: Final = "known"  # how far the lake has each queue when the archive begins
 RUN: Final = "run"  # of a command that the server of Spark Connect has to share a folder with
 STORAGE: Final = "storageOptionsSecret"  # Spark shows no option whose name has that word
 quiet_planning()  # of archives: no worker of theirs imports the other source
@@ -97,6 +98,7 @@ class ArchiveReader(StreamReader):
         given = {key.lower(): value for key, value in options.items()}
         self._lake = given.pop(LAKE)
         given.pop(RUN, None)
+        self._known: Mapping[str, int] = json.loads(given.pop(KNOWN, "{}"))
         self._storage: Mapping[str, str] = json.loads(given.pop(STORAGE.lower(), "{}"))
         super().__init__(given, message_schema(NAMES, exact=True))
 
@@ -106,7 +108,15 @@ class ArchiveReader(StreamReader):
         Lists of queues have checkpoints of their own, and an old one wants what the group has.
         """
         state = self._files().state()
-        return {queue: state.through(queue) for queue in self.options.queues}
+        return {queue: self._through(state, queue) for queue in self.options.queues}
+
+    def _through(self, state: LakeState, queue: str) -> int:
+        """Return how far the lake has a queue.
+
+        What it had under former names was looked at when the archive began. What comes under these
+        meanwhile is of a copy of the home.
+        """
+        return max(self._known.get(queue, -1), state.own_through(queue))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The portions of a batch, each with the last message of its queue that the lake has.
@@ -117,7 +127,7 @@ class ArchiveReader(StreamReader):
         cut = super().partitions(start, end)
         state = self._files().state()
         return [
-            FilesPortion(portion, state.through(portion.queue), state.schema)
+            FilesPortion(portion, self._through(state, portion.queue), state.schema)
             for portion in cut
             if isinstance(portion, Portion)
         ]

@@ -80,16 +80,21 @@ class LakeState:
         return last is not None and batch <= last
 
     def through(self, queue: str) -> int:
-        """The highest lookup id of a queue that was ever written; -1 where there is none."""
-        return max(map(self._through, self.names_of(queue)))
+        """The highest lookup id of a queue that was ever written, under all its names; -1 where
+        there is none.
 
-    def _through(self, queue: str) -> int:
+        A copy of a home has the same GUID: check the incarnation before you go on from here.
+        """
+        return max(map(self.own_through, self.names_of(queue)))
+
+    def own_through(self, queue: str) -> int:
+        """Return the highest lookup id that was written under this name alone."""
         found = self.table.transaction_version(THROUGH + queue)
         return -1 if found is None else found
 
     def incarnation(self, queue: str) -> str:
         """Which start of its queue manager gave that id; empty where it is not known."""
-        name = max(self.names_of(queue), key=self._through)
+        name = max(self.names_of(queue), key=self.own_through)
         return incarnation_of(self.table.transaction_version(INCARNATION + name))
 
     def names_of(self, queue: str) -> list[str]:
