@@ -175,8 +175,10 @@ def test_queues_of_one_name_on_two_machines_are_shown_as_one(moving: Moving) -> 
     first, second = dry["127.0.0.1", moving.path], dry["other", moving.path]
     assert (first["action"], first["reason"], second["action"]) == ("create", "", "differs")
     assert second["differs"] == ["transactional is False there, True on 127.0.0.1"]
-    assert second["reason"] == "also on 127.0.0.1; one queue here takes both"
-    assert dry["other", moving.path + "-2"]["action"] == "also"
+    assert second["reason"] == "also on 127.0.0.1"
+    third = dry["other", moving.path + "-2"]
+    assert third["action"] == "also"
+    assert third["reason"] == "also on 127.0.0.1; one queue here takes both"
     shown = moving("plan", moving.inventory)
     assert shown.code == 1
     assert "Would create 2 queues." in shown.out

@@ -28,6 +28,8 @@ REFUSED = [
     '[transactions]\npeer_authorities = "none.pem"',
     '[transactions]\nurl = "alpha"',
     f'[queue_manager]\nlisten = "{ELSEWHERE}"',
+    f'[queue_manager]\nlisten = "{ELSEWHERE}"\n[binary]\nenabled = false',
+    f'[queue_manager]\nlisten = "{ELSEWHERE}"\n[binary]\nenabled = false\n[http]\nenabled = false',
     f'[admin]\nlisten = "{ELSEWHERE}"\ninsecure = true',
     f'[ncp]\nlisten = "{ELSEWHERE}"',
     '[admin]\nmasks = ["read * CardNumber"]',

@@ -23,7 +23,7 @@ from posthouse.runtime.directory.authority import open_authority
 from posthouse.runtime.listen_errors import NotStarted, cannot_listen
 from posthouse.runtime.peer_questions import parse_peers
 from posthouse.runtime.settings.settings import Settings
-from posthouse.runtime.tls_contexts import tls_uses
+from posthouse.runtime.tls_contexts import has_http, tls_uses
 from posthouse.runtime.winbind import WinbindMissing, load_library
 from posthouse.security.peers import check_url
 
@@ -109,10 +109,14 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
     machine = settings.queue_manager
     if settings.admin.enabled:
         yield "admin", settings.admin.listen
-    if settings.binary.enabled and not machine.hardened:
-        yield "binary", machine.listen
-    elif settings.https.certificate:
-        yield "https", machine.listen
+    doors = {
+        "binary": settings.binary.enabled and not machine.hardened,
+        "http": has_http(settings),
+        "https": bool(settings.https.certificate),
+        "rpc": settings.rpc.enabled and not machine.hardened,
+    }
+    if door := next((name for name, opens in doors.items() if opens), None):
+        yield door, machine.listen
     if settings.ncp.enabled and not machine.hardened:
         yield "ncp", settings.ncp.listen
 

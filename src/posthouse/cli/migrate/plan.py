@@ -150,7 +150,7 @@ class _Planner:
 
     def _merge(self, first: PlannedQueue, planned: PlannedQueue) -> None:
         """The second queue of a name: what is here, or will be, is the first one's."""
-        planned.reason = f"also on {first.host}; one queue here takes both"
+        planned.reason = f"also on {first.host}"
         if first.action == "create":
             planned.differs += [
                 f"{name} is {value} there, {first.properties[name]} on {first.host}"
@@ -161,6 +161,8 @@ class _Planner:
         else:
             self._compare(planned)
             planned.action = "also" if planned.action == "exists" else planned.action
+        if planned.action == "also":
+            planned.reason += "; one queue here takes both"
 
     def _add_properties(self, planned: PlannedQueue, queue: QueueInventory, path: str) -> None:
         given, known = planned.properties, self._known.get(_key(path), {})
