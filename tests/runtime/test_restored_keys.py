@@ -177,8 +177,15 @@ def test_another_key_is_told_until_passwords_and_keys_are_new(saved: Any, tmp_pa
         doors, (line,) = await looked_at(session, home, found, token)
         assert doors == ["http", "rpc", "ncp"]
         assert line.startswith("the keys of this queue manager, a signing key of carol cannot be")
+        body = {"directory": f"{tmp_path}/copy"}
+        async with session.post("/api/v1/backup", json=body) as made:
+            assert made.status == 200, await made.text()
 
     assert serve(tmp_path, None, client) == Outcome(STOPPED)
+    again = restore(tmp_path / "copy", tmp_path / "again", keys=home / KEYS / SEAL)
+    assert again.closed == ["the keys of this queue manager", "a signing key of carol"]
+    (note,) = [note for note in again.notes() if "carol" in note]
+    assert "another key than the keys/seal.key that is here" in note
 
 
 @pytest.mark.parametrize(

@@ -282,6 +282,8 @@ class Restored(NamedTuple):
     lost_express: int
     closed: list[str]
     """What is sealed with a key that is not here."""
+    opened: bool
+    """The key that is here opens something: a home may have had two, one after the other."""
     missing: list[str]
     """Certificate files that the settings name, and that are not here."""
 
@@ -296,7 +298,12 @@ class Restored(NamedTuple):
         ]
         if self.lost_express:
             notes.append(f"{self.lost_express:,} express messages were not in the backup.")
-        if self.closed:
+        if self.closed and self.opened:
+            notes.append(
+                f"!  {words_for(self.closed)} cannot be opened: another key than the {KEYS}/{SEAL} "
+                "that is here has sealed them. Set these passwords again and make these keys again."
+            )
+        elif self.closed:
             notes.append(
                 f"!  {words_for(self.closed)} cannot be opened without {KEYS}/{SEAL} of the home "
                 "that was backed up, which no backup has. Put it into this home before the start."
@@ -353,7 +360,7 @@ def restore(
         if None not in (key, kept) and key != kept:
             raise BackupRefused(f"{home} has another {KEYS}/{SEAL}", "Name a new home.")
         restored = _renew(partial, manifest, key or kept)
-        if key is not None and restored.closed:
+        if key is not None and restored.closed and not restored.opened:
             raise BackupRefused(
                 f"{keys} does not open {words_for(restored.closed)}",
                 f"Name {KEYS}/{SEAL} of the home that was backed up.",
@@ -422,6 +429,8 @@ def _renew(partial: Path, manifest: Manifest, key: bytes | None) -> Restored:
         if format_guid(manager.machine.identifier) != manifest.guid:
             raise BackupRefused("the store in the backup is another queue manager's")
         driver.run(renew_identifiers)
+        sealed = list(manager.accounts.sealed_records())
+        closed = closed_by(sealed, key)
         return Restored(
             manifest=manifest,
             messages=sum(queue.count for _, queue in manager.queues.states()),
@@ -429,7 +438,8 @@ def _renew(partial: Path, manifest: Manifest, key: bytes | None) -> Restored:
             message_ids_from=manager.machine.next_ordinal,
             sequence_timestamp=manager.machine.sequence_timestamp,
             lost_express=sum(recovered.lost_express.values()),
-            closed=closed_by(manager.accounts.sealed_records(), key),
+            closed=closed,
+            opened=len(closed) < len({one.what for one in sealed}),
             missing=[],
         )
     finally:
