@@ -469,6 +469,7 @@ def test_pulls_of_a_machine_are_forgotten_together(moving: Moving) -> None:
     assert len(moving("forget", "--machine", "127.0.0.1").out.splitlines()) == 2
     assert moving("list", "--json").lines == []
     assert moving("forget", "--all").code == 0
+    assert moving("forget", "--all").out == "There are no pulls.\n"
     assert moving("pull", *words).code == 0
     moving("forget", "--all")
     assert moving("list", "--json").lines == []

@@ -84,7 +84,10 @@ def forget(
         raise typer.BadParameter("name pulls by their numbers, or give --machine HOST, or --all")
     chosen = numbers or _pulls_of(remote, machine)
     shown = ", ".join(map(str, chosen))
-    confirm(lambda: f"Forget which messages were taken by these pulls: {shown}?", yes)
+    if chosen:
+        confirm(lambda: f"Forget which messages were taken by these pulls: {shown}?", yes)
+    elif not remote.json:
+        say("There are no pulls.")
     for number in chosen:
         remote.ask(Done, "DELETE", path_of("pulls", str(number)))
         if not remote.json:
