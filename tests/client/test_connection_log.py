@@ -99,7 +99,7 @@ def test_a_program_without_logging_prints_nothing(home: Path) -> None:
     )
     for first, loaded in (("", "False"), ("import logging", "True")):
         run = subprocess.run(
-            [sys.executable, "-c", program.format(first)],
+            [sys.executable, "-I", "-c", program.format(first)],
             capture_output=True,
             text=True,
             check=True,

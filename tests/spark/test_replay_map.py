@@ -93,7 +93,7 @@ def test_faults_are_one_line_with_the_message(tmp_path: Path, lines: str, words:
         ("message.priority = 9", "lookup id 3 .* priority: 9 is not between"),
         ("message.priority = 2 ** 70", "cannot be written"),
         ("message.correlation_id = 'x'", "lookup id 3 .* 40 hexadecimal"),
-        ("message.response_queue = '?'", "lookup id 3 .* response_queue"),
+        ("message.response_queue = 'a b'", "lookup id 3 .* response_queue"),
         ("message.body = bytes(5 << 20)", "lookup id 3 .* body: "),
     ],
 )

@@ -116,7 +116,7 @@ def test_option_goes_before_the_column() -> None:
         ("label", "x" * 250, "250 characters"),
         ("correlation_id", "12", "40 hexadecimal digits"),
         ("delivery", "express", "on disk before it is published"),
-        ("response_queue", "nowhere", "backslash"),
+        ("response_queue", "no where", "space"),
         ("acknowledge", ["always"], "is not an acknowledgment"),
     ],
 )
@@ -145,7 +145,7 @@ def test_option_that_no_message_can_have_is_refused(name: str, value: Any, cause
         ("delivery", [None, "fast"], "neither recoverable nor transactional"),
         ("destination", [".\\private$\\x", None], "no destination"),
         ("destination", [".\\private$\\x", ""], "no destination"),
-        ("destination", [".\\private$\\x", "x"], "backslash"),
+        ("destination", [".\\private$\\x", "x y"], "space"),
         ("response_queue", [None, "DIRECT=X:y"], "."),
         ("acknowledge", [["pos-arrival"], ["neg-receive", "maybe"]], "'maybe' is not"),
         ("acknowledge", ["pos-arrival, neg-arrival", "maybe"], "'maybe' is not"),

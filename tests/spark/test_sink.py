@@ -269,7 +269,7 @@ def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
         ({"queue": path_of("q"), "tokenFile": "{folder}/none"}, "none"),
         ({}, "no queue is named for the messages"),
         ({"quue": "x"}, r"unknown option quue: did you mean queue\?"),
-        ({"queue": "x"}, "option queue is 'x': .*backslash"),
+        ({"queue": "x y"}, "option queue is 'x y': .*space"),
         ({"queue": path_of("q"), "priority": "9"}, "the option priority: 9 is not between"),
         ({"queue": path_of("q"), "batchId": "1"}, "queryId and batchId"),
         ({"queue": path_of("q"), "badRows": "deadletter"}, "go together"),

@@ -126,7 +126,7 @@ def create(
 
     Example: posthouse queue create './private$/orders' --transactional --label 'New orders'
 
-    Example: posthouse queue create orders --exist-ok
+    Example: posthouse queue create orders --transactional --exist-ok
     """
     body = QueueCreateBody(
         path=path,
