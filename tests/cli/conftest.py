@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +76,15 @@ def ph(server: Serving, posthouse: Posthouse, monkeypatch: pytest.MonkeyPatch) -
     """The same, about the queue manager of the module."""
     monkeypatch.setenv("POSTHOUSE_HOME", str(server.home))
     return posthouse
+
+
+@pytest.fixture
+def usual_interrupt() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt, whatever the tests before have left as its handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if before is not None:  # else it was not set by Python
+        signal.signal(signal.SIGINT, before)
 
 
 # -- outputs that fail

@@ -162,7 +162,7 @@ def test_a_return_asks_on_a_terminal(ph: Posthouse, fail: Fail) -> None:
 
 
 def test_a_stop_says_how_many_were_returned(
-    ph: Posthouse, fail: Fail, monkeypatch: pytest.MonkeyPatch
+    ph: Posthouse, fail: Fail, monkeypatch: pytest.MonkeyPatch, usual_interrupt: None
 ) -> None:
     @contextmanager
     def bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[..., None]]:

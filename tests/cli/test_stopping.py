@@ -47,7 +47,7 @@ class Stop:
 
 
 @pytest.fixture
-def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
+def stop(monkeypatch: pytest.MonkeyPatch, usual_interrupt: None) -> Stop:
     return Stop(monkeypatch)
 
 

@@ -543,6 +543,11 @@ def test_a_received_message_is_sent_again_with_all_that_its_sender_gave(
     assert (express.label, express.delivery, express.time_to_be_received) == ("", "express", 300)
     with pytest.raises(TypeError, match=r"has options of its own.*Draft\(message, ...\)"):
         queue.send_many([received], label="x")
+    import opentelemetry.trace  # noqa: F401 - a program with it is traced
+
+    with pytest.raises(TypeError, match="has options of its own"):
+        queue.send_many([received], label="x")
+    assert len(queue.send_many([received])) == 1
     with pytest.raises(TypeError, match=r"^delivery and recoverable are one option"):
         queue.send(received, delivery="express", recoverable=True)
     with pytest.raises(TypeError, match="no option 'labell'"):

@@ -190,7 +190,7 @@ def test_a_small_step_puts_nothing_aside() -> None:
     with garbage_collection.without_collections(lambda: 0):
         made = [[number] for number in range(100)]
     assert made
-    assert gc.get_freeze_count() == before
+    assert gc.get_freeze_count() <= before  # what was put aside earlier may end meanwhile
 
 
 def test_a_copy_of_the_state_is_put_aside() -> None:

@@ -217,7 +217,7 @@ class PacketMaker:
             elif isinstance(body, Draft):
                 yield self.packet(body.body, body.options, transactional)
             elif isinstance(body, Received):
-                if how is not DEFAULTS and _OPENTELEMETRY not in sys.modules:
+                if how is not DEFAULTS and how != options({}):  # which has a trace context
                     raise TypeError(_KEYWORDS_OF_MESSAGES)
                 draft = Draft(body)
                 yield self.packet(draft.body, draft.options, transactional)
